@@ -7,7 +7,7 @@ foreach(file IN LISTS files)
   file(READ ${FOLDER}/${file} text)
   get_filename_component(env ${file} NAME_WLE)
   get_filename_component(algo ${file} DIRECTORY)
-  string(APPEND entries "    {\"${algo}\", \"${env}\", \"configs/presets/${file}\", R\"yaml(${text})yaml\"},\n")
+  string(APPEND entries "    {\"${algo}\", \"${env}\", \"shipped settings ${algo}/${env}\", R\"yaml(${text})yaml\"},\n")
 endforeach()
 file(WRITE ${OUTPUT} "// Written by cmake/TandemPresets.cmake from configs/presets.
 #include <array>

@@ -189,8 +189,32 @@ TEST_F(ProgramTest, ARunWhoseSummaryIsMissingGetsOneFromItsLastMetrics) {
 TEST_F(ProgramTest, TheEnvironmentsAndTheirSettingsAreListed) {
   EXPECT_THAT(run({"envs"}).out, AllOf(HasSubstr("CartPole-v1"), HasSubstr("Walk-v0"), HasSubstr("Discrete(2)")));
   EXPECT_THAT(run({"envs", "CartPole-v1"}).out, HasSubstr("learning_rate"));
-  EXPECT_EQ(read_json(run({"envs", "--json"}).out).as_array().size(), 15u);
+  const JsonValue listed = read_json(run({"envs", "--json"}).out);
+  EXPECT_EQ(listed.as_array().size(), 15u);
+  const auto action_of = [&](const std::string& name) {
+    for (const JsonValue& one : listed.as_array()) {
+      if (one.at("name").as_string() == name) return one.at("action");
+    }
+    throw std::out_of_range(name);
+  };
+  EXPECT_EQ(action_of("Walk-v0").at("n").as_array().at(0).as_int64(), 2);
+  EXPECT_EQ(action_of("Echo-v0").at("type").as_string(), "box");
+  EXPECT_EQ(action_of("Echo-v0").at("low").as_array().at(0).as_double(), -10);
+  EXPECT_THAT(run({"envs", "Catch-v0"}).out,
+              AllOf(HasSubstr("settings for appo"), HasSubstr("settings for impala"), HasSubstr("settings for ppo")));
   EXPECT_EQ(read_json(run({"version", "--json"}).out).as_object().front().first, "tandem");
+}
+
+TEST_F(ProgramTest, CheckFailsOnFaultsAloneAndSaysWhatItSaw) {
+  const Outcome fine = run({"check", "CartPole-v1", "--steps", "300"});
+  EXPECT_EQ(fine.code, 0) << fine.out << fine.err;
+  EXPECT_THAT(fine.out, AllOf(HasSubstr("CartPole-v1: 1.20k random steps"), HasSubstr("nothing was found")));
+  const Outcome broken = run({"check", "Nan-v0", "--json"});
+  EXPECT_EQ(broken.code, 2);
+  const JsonValue found = read_json(broken.out).at("findings").as_array().at(0);
+  EXPECT_EQ(found.at("weight").as_string(), "fault");
+  EXPECT_THAT(found.at("text").as_string(), HasSubstr("is nan"));
+  EXPECT_EQ(run({"check", "Nowhere-v0"}).code, 2);
 }
 
 TEST_F(ProgramTest, AnEnvironmentThatFailsEndsTheRunWithItsName) {

@@ -39,6 +39,11 @@ class BatchClaims {
     return true;
   }
 
+  /// Samples that are claimed so far.
+  [[nodiscard]] std::int64_t claimed() const {
+    MutexLock lock(mutex_);
+    return claimed_;
+  }
   /// Lets claim() wait until release(). Returns the samples that are claimed so far.
   [[nodiscard]] std::int64_t hold() {
     MutexLock lock(mutex_);
@@ -61,7 +66,7 @@ class BatchClaims {
  private:
   // The limit may be passed by less than one batch, since a batch that begins below it is made whole.
   const std::int64_t samples_;
-  Mutex mutex_;
+  mutable Mutex mutex_;
   CondVar changed_;
   std::int64_t claimed_ TANDEM_GUARDED_BY(mutex_), limit_ TANDEM_GUARDED_BY(mutex_);
   bool is_held_ TANDEM_GUARDED_BY(mutex_) = false;

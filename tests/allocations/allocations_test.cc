@@ -64,7 +64,7 @@ TEST_P(RolloutAllocationsTest, ARolloutAllocatesNothing) {
   const Normalizers frozen(spec, normalizer);
   MlpPolicy policy(spec, MlpPolicyOptions{}, at::detail::createCPUGenerator(1));
   RolloutWorker worker(std::move(group), make_actor(policy, {}, kEnvs, 1, 0),
-                       {.steps = kSteps, .family = policy.family(), .sequences = {}, .normalizer = normalizer}, 0);
+                       {.steps = kSteps, .sequences = {}, .normalizer = normalizer}, 0);
   worker.reset(1);
   for (int fragment = 0; fragment < 8; ++fragment) {
     (void)worker.collect(frozen);

@@ -184,8 +184,10 @@ def compare_generator(program):
         expected += [int(random.integers(-7, 3 << 30)) for _ in range(20)]
         expected += [int(random.integers(0, 1 << 32)) for _ in range(3)]
         expected += [int(random.integers(-(1 << 62), 3 << 60)) for _ in range(20)]
+        expected += [int(place) for place in random.permutation(100)]
         expected += [int(random.integers(4, 5))]
         reals = [draw for _ in range(10) for draw in (random.random(), random.uniform(-0.05, 0.05))]
+        reals += random.normal(0, 3, 5000).tolist()
         output = subprocess.run([program, "random", str(seed)], capture_output=True, text=True, check=True).stdout
         whole, real = output.splitlines()
         if [int(x) for x in whole.split()] != expected:

@@ -134,11 +134,13 @@ void draw(std::uint64_t seed) {
   for (int i = 0; i < 20; ++i) std::cout << random.integers(-7, std::int64_t{3} << 30) << " ";
   for (int i = 0; i < 3; ++i) std::cout << random.integers(0, std::int64_t{1} << 32) << " ";
   for (int i = 0; i < 20; ++i) std::cout << random.integers(-(std::int64_t{1} << 62), std::int64_t{3} << 60) << " ";
+  for (const std::int64_t place : random.permutation(100)) std::cout << place << " ";
   std::cout << random.integers(4, 5) << std::endl;
   for (int i = 0; i < 10; ++i) {
     std::printf("%.17g ", random.random());
     std::printf("%.17g ", random.uniform(-0.05, 0.05));
   }
+  for (int i = 0; i < 5000; ++i) std::printf("%.17g ", random.normal(0, 3));
   std::printf("\n");
 }
 

@@ -62,7 +62,7 @@ void write(const std::filesystem::path& folder, const std::string& name, const S
   const PolicyOutput output = policy.forward(seen);
   at::Tensor action = policy.distribution(output)->mode().clone();
   if (const auto* box = std::get_if<Box>(&spec.action)) {
-    to_bounds(policy.family(), *box, action.const_data_ptr<float>(), action.size(0), action.data_ptr<float>());
+    to_bounds(*box, action.const_data_ptr<float>(), action.size(0), action.data_ptr<float>());
   }
   export_script(policy, normalizers.get(), folder / (name + ".pt"));
   export_weights(policy, normalizers.get(), folder / (name + ".safetensors"));

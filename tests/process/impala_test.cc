@@ -38,6 +38,12 @@ TEST(ImpalaTest, CtrlCLeavesACheckpointFromWhichTheRunGoesOn) {
   const JsonValue stopped = summary_of(folder);
   EXPECT_EQ(stopped.at("end").as_string(), "stopped");
   EXPECT_EQ(stopped.at("algo").as_string(), "impala");
+  // The last checkpoint learned from what was on its way, and the summary tells of it.
+  EXPECT_EQ(stopped.at("samples_sampled").as_int64(), stopped.at("env_steps").as_int64());
+  const Ended inspected = run(tandem({"inspect", folder.string(), "--json"}));
+  const JsonValue last = read_json(inspected.out).at("checkpoints").as_array().back();
+  EXPECT_EQ(last.at("env_steps").as_int64(), stopped.at("env_steps").as_int64());
+  EXPECT_EQ(last.at("score").as_double(), stopped.at("episode_return_mean").as_double());
 
   const std::int64_t total = stopped.at("env_steps").as_int64() + 10 * kUpdateRows;
   Command resumed = resume(folder, "cpu");

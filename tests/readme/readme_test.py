@@ -3,12 +3,13 @@
 exists.
 
 DATA_PARALLEL, TUTORIAL_ONE, TUTORIAL_SEVERAL, TUTORIAL_MORE, TUTORIAL_MEMORY, TUTORIAL_THREADS, TUTORIAL_AGENTS,
-CORRIDOR and TANDEM name the built examples, plugin and program; TANDEM is empty where there is none.
+CORRIDOR, HOVER and TANDEM name the built examples, plugin and program; TANDEM is empty where there is none.
 """
 
 import json
 import os
 import re
+import shlex
 import subprocess
 import tempfile
 import unittest
@@ -114,6 +115,26 @@ class ReadmeTest(unittest.TestCase):
             self.assertTrue((run / "curve.png").exists())
         self.assertGreater(summary["episode_return_mean"], 0.8)
         self.assertRegex(done.stdout, "100 episodes")
+
+    @unittest.skipUnless(os.environ.get("TANDEM"), "this build has no program")
+    def test_the_commands_of_the_simulator_page_work_and_the_rocket_stays_up(self):
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "build").mkdir()
+            Path(folder, "build", "libhover.so").symlink_to(os.environ["HOVER"])
+            printed = {}
+            for command in SHOWN_COMMAND.findall((ROOT / "docs" / "simulator.md").read_text()):
+                program = [os.environ["TANDEM"], *shlex.split(command)]
+                done = subprocess.run(program, cwd=folder, capture_output=True, text=True, timeout=240)
+                self.assertEqual(done.returncode, 0, f"{command}\n{done.stdout}{done.stderr}")
+                printed[command.split()[0]] = done.stdout
+            summary = json.loads(Path(folder, "runs/windy/summary.json").read_text())
+            log = Path(folder, "runs/windy/log.txt").read_text()
+            first = json.loads(Path(folder, "runs/hover/summary.json").read_text())
+            self.assertTrue(Path(folder, "hover.pt").exists())
+        self.assertGreater(first["eval_return_mean"], 150)
+        self.assertGreater(summary["episode_return_mean"], 120)
+        self.assertRegex(log, "tensors are taken")
+        self.assertRegex(printed["envs"], "gravity +9.8")
 
 
 class DocumentsTest(unittest.TestCase):

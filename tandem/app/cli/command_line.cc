@@ -11,8 +11,10 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <tuple>
 
 #include "tandem/app/cli/flags.h"
+#include "tandem/app/cli/unknown_flags.h"
 #include "tandem/app/config/nearest_name.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
@@ -28,66 +30,6 @@ constexpr const char* kProgramFooter = R"(First steps:
 Exit codes: 0 done; 2 you can fix it; 3 it failed for a reason outside; 70 a defect of tandem; 130 stopped by a signal,
 with a checkpoint.
 )";
-
-// "-" alone is an argument, as many programs use it for standard input.
-bool is_flag(const std::string& text) { return text.size() > 1 && text.starts_with('-'); }
-
-// The flags of a command: "--seed", "-o".
-std::vector<std::string> flags_of(const CLI::App& command) {
-  std::vector<std::string> names;
-  for (const CLI::Option* option : command.get_options()) {
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
-  }
-  return names;
-}
-
-// The ways to set options whose keys end with the name of a flag that is not there: "--learning_rate" is that of
-// several sections, "--batch-size" is --minibatch-size. Empty where no key does.
-std::string set_by(const std::string& flag) {
-  std::string word = flag.substr(flag.find_first_not_of('-'));
-  std::ranges::replace(word, '-', '_');
-  if (word.size() < 4) return "";  // too little to know what is meant
-  TrainOptions options;
-  const OptionTable table = option_table(options);
-  std::vector<std::string> ways;
-  for (const auto& option : table.options()) {
-    if (!option->key().ends_with(word)) continue;
-    ways.push_back(option->flag().empty() ? concat("--set ", option->key(), "=VALUE") : option->flag());
-  }
-  return joined(ways, {}, " or ");
-}
-
-// `train`: the command with most flags, which users try behind others.
-// Answers from the most telling to the least: no flag at all, a flag of train, a key, the nearest flag.
-std::string unknown(const std::string& text, const CLI::App& command, const CLI::App& train) {
-  const std::string name = text.substr(0, text.find('='));
-  if (!is_flag(text)) return concat("tandem ", command.get_name(), " does not take '", text, "'; see its --help");
-  const std::vector<std::string> of_train = flags_of(train);
-  if (std::find(of_train.begin(), of_train.end(), name) != of_train.end()) {
-    return concat(name, ": a flag of tandem train, for a new run; tandem ", command.get_name(),
-                  " does not take it, see its --help");
-  }
-  const bool takes_keys = command.get_option_no_throw("--set") != nullptr;
-  if (const std::string ways = takes_keys ? set_by(name) : ""; !ways.empty())
-    return concat(name, ": there is no such flag; use ", ways);
-  const std::optional<std::string> nearest = nearest_name(name, flags_of(command));
-  if (nearest) return concat(name, ": there is no such flag; the nearest one is ", *nearest);
-  return concat(name, ": there is no such flag; see tandem ", command.get_name(), " --help",
-                takes_keys ? ", or --set for other keys" : "");
-}
-
-// Faults of arguments that no flag or positional took. Values behind unknown flags are left out: the flag is the fault.
-// `behind_flag` holds when the text before was a flag without "=", whose value this text probably is.
-std::vector<std::string> unknown_faults(const CLI::App& command, const CLI::App& train) {
-  std::vector<std::string> faults;
-  bool behind_flag = false;
-  for (const std::string& text : command.remaining()) {
-    if (is_flag(text) || !behind_flag) faults.push_back(unknown(text, command, train));
-    behind_flag = is_flag(text) && text.find('=') == std::string::npos;
-  }
-  return faults;
-}
 
 // Shows the type's name of a flag as the value that it takes; CLI11 would add "..." to those that may come again.
 class HelpFormatter : public CLI::Formatter {
@@ -204,10 +146,14 @@ class CommandLine {
     CLI::App& command = add("eval", "Plays episodes with a trained policy.", "tandem eval runs/pole --episodes 100");
     add_source(command);
     field_flags_.add(command, "--episodes", "N", eval_.episodes, "Episodes to play. [100]").at_least(1);
+    field_flags_
+        .add(command, "--max-steps", "N", eval_.most_steps, "Steps after which an episode is cut short. [100000]")
+        .at_least(1);
     field_flags_.add(command, "--seed", "N", eval_.seed, "Decides the episodes' starts. [0]").at_least(0);
     field_flags_.add(command, "--acting", "mode|sample", eval_.acting,
                      "mode: the most probable actions; sample: drawn ones, as in training, which strategies for games "
                      "need. [mode]");
+    add_env_options(command, eval_.env_options);
     add_plugins(command);
     add_json(command);
     reads(command, [this](Faults&) {
@@ -235,7 +181,13 @@ class CommandLine {
         add("plot", "Draws the learning curves of one or several runs.", "tandem plot runs/a runs/b -o both.svg");
     plot.add_option("RUN_DIR", runs_, "Folders of the runs.")->required()->type_name("");
     plot.add_option("-o,--output", output_file_, "The picture: .png or .svg.")->required()->type_name("FILE");
-    reads(plot, [this](Faults&) { return PlotCommand{{runs_.begin(), runs_.end()}, output_file_}; });
+    plot.add_option("--metric", plot_.metric, "A number of metrics.jsonl. [episode_return_mean]")->type_name("NAME");
+    field_flags_.add(plot, "--x", "AXIS", plot_.x, "What lies across. [steps]");
+    field_flags_
+        .add(plot, "--smooth", "N", plot_.half_window,
+             "Lines of metrics before and after each over which the bold line is a mean; 0: none. [a sixtieth]")
+        .within(0, kLargestCount);
+    reads(plot, [this](Faults&) { return PlotCommand{{runs_.begin(), runs_.end()}, output_file_, plot_}; });
   }
 
   void add_export() {
@@ -293,6 +245,18 @@ class CommandLine {
     reads(envs, [this](Faults&) {
       return EnvsCommand{name_.empty() ? std::nullopt : std::optional(name_), plugins(), output()};
     });
+    CLI::App& check = add("check", "Plays an environment with random actions, and tells what is wrong with it.",
+                          "tandem check --plugin ./libmine.so Mine-v0");
+    check.add_option("NAME", name_, "The environment.")->required()->type_name("");
+    field_flags_.add(check, "--steps", "N", check_.steps, "Steps of each of four environments. [2000]").at_least(100);
+    field_flags_.add(check, "--seed", "N", check_.seed, "Decides episodes and actions. [1]").at_least(0);
+    add_env_options(check, check_.env_options);
+    add_plugins(check);
+    add_json(check);
+    reads(check, [this](Faults&) {
+      std::tie(check_.env, check_.plugins, check_.output) = std::tuple(name_, plugins(), output());
+      return check_;
+    });
     CLI::App& version = add("version", "Says what this program is made of.", "tandem version");
     add_json(version);
     reads(version, [this](Faults&) { return VersionCommand{output()}; });
@@ -311,6 +275,11 @@ class CommandLine {
   void add_plugins(CLI::App& command) {
     command.add_option("--plugin", plugins_, "Shared library that brings environments.")
         ->type_name("FILE")
+        ->allow_extra_args(false);
+  }
+  static void add_env_options(CLI::App& command, std::vector<std::string>& items) {
+    command.add_option("--env-option", items, "Option of the environment; `tandem envs NAME` lists them.")
+        ->type_name("NAME=VALUE")
         ->allow_extra_args(false);
   }
   void add_json(CLI::App& command) { command.add_flag("--json", json_, "JSON instead of text."); }
@@ -365,7 +334,9 @@ class CommandLine {
   [[nodiscard]] Output output() const { return json_ ? Output::kJson : Output::kText; }
   [[nodiscard]] std::vector<std::filesystem::path> plugins() const { return {plugins_.begin(), plugins_.end()}; }
 
+  CheckCommand check_;
   EvalCommand eval_;
+  PlotOptions plot_;
   LaunchOptions launch_;
   ScaleOptions scale_;
   TuneOptions tune_;

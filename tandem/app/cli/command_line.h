@@ -16,6 +16,7 @@
 
 #include "tandem/app/config/configuration.h"
 #include "tandem/app/launch/supervisor.h"
+#include "tandem/app/plot/run_picture.h"
 #include "tandem/app/simulate/scale.h"
 #include "tandem/comm/world_flags.h"
 #include "tandem/rl/policy/policy_options.h"
@@ -53,9 +54,13 @@ inline constexpr std::array kChoices<rl::Acting>{Choice{rl::Acting::kMode, "mode
 struct EvalCommand {
   std::filesystem::path source;  // a run folder, or a checkpoint
   std::int64_t episodes = 100;
+  /// After which an episode is cut short.
+  std::int64_t most_steps = 100'000;
   /// Decides the starts of the episodes.
   std::int64_t seed = 0;
   rl::Acting acting = rl::Acting::kMode;
+  /// NAME=VALUE each, beside those of the run; of equal names these count.
+  std::vector<std::string> env_options = {};
   std::vector<std::filesystem::path> plugins = {};
   Output output = Output::kText;
 };
@@ -72,10 +77,13 @@ struct TopCommand {
   std::filesystem::path run;
   Frames frames = Frames::kMany;
 };
+template <>
+inline constexpr auto kChoices<PlotAxis> = words_up_to<PlotAxis::kEpisodes>("steps", "time", "episodes");
 /// The suffix of `picture` decides the format: .png or .svg.
 struct PlotCommand {
   std::vector<std::filesystem::path> runs;
   std::filesystem::path picture;
+  PlotOptions options = {};
 };
 /// The suffix of `policy` decides what is written: .pt also writes the weights beside it, .safetensors the weights
 /// alone.
@@ -84,6 +92,16 @@ struct ExportCommand {
   std::filesystem::path policy;
   std::vector<std::filesystem::path> plugins = {};
   std::string name = {};  // of the policy, where the run has several
+};
+/// Plays an environment and tells what is wrong with it.
+struct CheckCommand {
+  std::string env;
+  std::int64_t steps = 2000;  // of each environment
+  std::int64_t seed = 1;
+  /// NAME=VALUE each.
+  std::vector<std::string> env_options = {};
+  std::vector<std::filesystem::path> plugins = {};
+  Output output = Output::kText;
 };
 /// Without a name, all environments are listed.
 struct EnvsCommand {
@@ -125,9 +143,9 @@ struct HelpCommand {
 
 /// One alternative for each command; run_program() visits it, so a new command does not compile before it has a
 /// function there.
-using Command =
-    std::variant<TrainCommand, ResumeCommand, EvalCommand, InspectCommand, TopCommand, PlotCommand, ExportCommand,
-                 EnvsCommand, LaunchCommand, SimulateScaleCommand, TuneCommand, VersionCommand, HelpCommand>;
+using Command = std::variant<TrainCommand, ResumeCommand, EvalCommand, InspectCommand, TopCommand, PlotCommand,
+                             ExportCommand, EnvsCommand, CheckCommand, LaunchCommand, SimulateScaleCommand, TuneCommand,
+                             VersionCommand, HelpCommand>;
 
 /// Reads the command line. --help and --version are results, too, and not exceptions: the caller prints them and ends
 /// with code 0. Single-thread.

@@ -155,6 +155,11 @@ TEST(CommandLineTest, TheOtherCommandsTakeTheirPaths) {
   EXPECT_EQ(read<ExportCommand>({"export", "runs/a", "-o", "p.pt"}).policy, "p.pt");
   EXPECT_EQ(read<EnvsCommand>({"envs"}).name, std::nullopt);
   EXPECT_EQ(read<EnvsCommand>({"envs", "X-v0", "--json"}).name, "X-v0");
+  const CheckCommand check = read<CheckCommand>({"check", "X-v0", "--steps", "500", "--plugin", "a.so"});
+  EXPECT_EQ(check.env, "X-v0");
+  EXPECT_EQ(check.steps, 500);
+  EXPECT_THAT(check.plugins, ElementsAre("a.so"));
+  EXPECT_THAT(faults_of({"check"}), ElementsAre(HasSubstr("NAME is required")));
   EXPECT_EQ(read<VersionCommand>({"version"}).output, Output::kText);
 }
 

@@ -29,6 +29,8 @@ namespace tandem::app {
 /// Checks the names before it reads the checkpoint, which may take long.
 [[nodiscard]] ExitCode run_command(const ExportCommand& command, const rl::EnvRegistry& environments);
 /// Lists all environments, or describes one with the settings that are shipped for it.
+/// Plays an environment with random actions and says what is wrong with it.
+[[nodiscard]] ExitCode run_command(const CheckCommand& command, rl::EnvRegistry environments);
 [[nodiscard]] ExitCode run_command(const EnvsCommand& command, rl::EnvRegistry environments);
 /// Its exit code may also be that of a rank.
 [[nodiscard]] ExitCode run_command(const LaunchCommand& command);

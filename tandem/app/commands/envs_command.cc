@@ -3,6 +3,7 @@
 // space for each agent.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <iostream>
 
 #include "tandem/app/commands/commands.h"
@@ -46,13 +47,14 @@ std::string table_of(const std::vector<Row>& rows) {
 struct Listed {
   rl::Spec whole;
   std::string origin;
+  std::vector<rl::EnvOption> options = {};
   std::vector<std::pair<std::string, rl::Spec>> agents = {};  // by name; empty: there is one, as `whole` says
 };
 
 std::string list(const std::vector<Listed>& environments, bool of_several) {
   std::vector<Row> rows{{"name", "observation", "action", "time limit", "solved at", "from"}};
   if (of_several) rows = {{"several agents", "agents", "", "time limit", "solved at", "from"}};
-  for (const auto& [whole, origin, agents] : environments) {
+  for (const auto& [whole, origin, options, agents] : environments) {
     if (agents.empty() == of_several) continue;
     const std::string names = joined(agents, [](const auto& agent) { return agent.first; });
     rows.push_back({whole.id, of_several ? names : observation_of(whole), of_several ? "" : rl::describe(whole.action),
@@ -78,52 +80,86 @@ std::string spaces_of(const rl::Spec& spec) {
   return text + concat("  action       ", rl::describe(spec.action), spec.has_action_mask ? ", masked" : "", "\n");
 }
 
-std::string ending_of(const rl::Spec& spec, const std::string& origin) {
-  std::string text = concat("  time limit   ", limit_of(spec), "\n  solved at    ", threshold_of(spec),
-                            "\n  from         ", origin, "\n");
-  // Only the settings for the default algorithm are shown.
-  const Preset* preset = find_preset("ppo", spec.id);
-  if (preset == nullptr) return text + "  no settings are shipped for it\n";
-  return concat(text, "\nShipped settings (", preset->file, "):\n", preset->text);
+// The settings that each algorithm takes for it, above its own defaults.
+std::string presets_of(const std::string& env) {
+  std::string text;
+  for (const Preset& preset : presets()) {
+    if (preset.env != env) continue;
+    std::string indented;
+    for (const char c : preset.text) indented += c == '\n' ? "\n  " : std::string(1, c);
+    indented.erase(indented.find_last_not_of("\n ") + 1);
+    text += concat("\nShipped settings for ", preset.algo, ":\n  ", indented, "\n");
+  }
+  return text.empty() ? "  no settings are shipped for it\n" : text;
+}
+
+std::string limits_of(const rl::EnvOption& option) {
+  const auto& [least, most, words] = option.limits;
+  if (!words.empty()) return concat(", one of ", joined(words));
+  if (std::isinf(least) && std::isinf(most)) return "";
+  return concat(", ", least, " to ", most);
+}
+
+// "  gravity      9.8  (a number, 0.1 to 100)  Acceleration downwards, m/s^2."
+std::string options_text(const std::vector<rl::EnvOption>& options) {
+  if (options.empty()) return "";
+  std::string text = "\nOptions (--env-option NAME=VALUE):\n";
+  for (const rl::EnvOption& option : options) {
+    text += concat("  ", align_left(option.name, 12), " ", rl::text_of(option.standard), "  (", rl::type_of(option),
+                   limits_of(option), ")  ", option.help, "\n");
+  }
+  return text;
+}
+
+std::string ending_of(const rl::Spec& spec, const std::string& origin, const std::vector<rl::EnvOption>& options) {
+  return concat("  time limit   ", limit_of(spec), "\n  solved at    ", threshold_of(spec), "\n  from         ", origin,
+                "\n", options_text(options), presets_of(spec.id));
 }
 
 std::string description(const Listed& environment) {
-  const auto& [whole, origin, agents] = environment;
+  const auto& [whole, origin, options, agents] = environment;
   std::string text = whole.id + "\n";
   for (const auto& [name, spec] : agents) text += concat("agent ", name, "\n", spaces_of(spec));
   text += agents.empty() ? spaces_of(whole) : "all\n";
   if (agents.empty() && whole.agents > 1) text += concat("  agents       ", whole.agents, "\n");
-  return text + ending_of(whole, origin);
+  return text + ending_of(whole, origin, options);
 }
 
-void write_numbers(JsonWriter& json, const std::vector<double>& values) {
-  json.begin_array();
-  for (const double value : values) json.value(value);
+template <typename Number>
+void write_numbers(JsonWriter& json, const char* key, const std::vector<Number>& values) {
+  json.key(key).begin_array();
+  for (const Number value : values) json.value(value);
   json.end_array();
+}
+
+void write_action(JsonWriter& json, const rl::Spec& spec) {
+  json.key("action").begin_object().key("type");
+  if (const auto* box = std::get_if<rl::Box>(&spec.action)) {
+    json.value("box");
+    write_numbers(json, "low", box->low);
+    write_numbers(json, "high", box->high);
+  } else {
+    json.value(std::holds_alternative<rl::Discrete>(spec.action) ? "discrete" : "multi_discrete");
+    write_numbers(json, "n", rl::choices_of(spec.action));
+  }
+  json.key("masked").value(spec.has_action_mask).end_object();
 }
 
 void write_spaces(JsonWriter& json, const rl::Spec& spec) {
   json.key("observation").begin_array();
   for (const rl::Leaf& leaf : spec.observation) {
-    json.begin_object()
-        .key("name")
-        .value(leaf.name)
-        .key("type")
-        .value(rl::name_of(leaf.type))
-        .key("shape")
-        .begin_array();
-    for (const std::int64_t size : leaf.shape) json.value(size);
-    json.end_array().key("low");
-    write_numbers(json, leaf.low);
-    json.key("high");
-    write_numbers(json, leaf.high);
+    json.begin_object().key("name").value(leaf.name).key("type").value(rl::name_of(leaf.type));
+    write_numbers(json, "shape", leaf.shape);
+    write_numbers(json, "low", leaf.low);
+    write_numbers(json, "high", leaf.high);
     json.end_object();
   }
-  json.end_array().key("action").value(rl::describe(spec.action));
+  json.end_array();
+  write_action(json, spec);
 }
 
 void write_json(JsonWriter& json, const Listed& environment) {
-  const auto& [whole, origin, agents] = environment;
+  const auto& [whole, origin, options, agents] = environment;
   json.begin_object().key("name").value(whole.id);
   if (agents.empty()) {
     write_spaces(json, whole);
@@ -139,15 +175,24 @@ void write_json(JsonWriter& json, const Listed& environment) {
   json.key("max_episode_steps").value(whole.max_episode_steps).key("agents").value(whole.agents);
   json.key("reward_threshold");
   whole.reward_threshold ? json.value(*whole.reward_threshold) : json.value(nullptr);
-  json.key("from").value(origin).end_object();
+  json.key("options").begin_array();
+  for (const rl::EnvOption& option : options) {
+    json.begin_object().key("name").value(option.name).key("help").value(option.help);
+    json.key("type").value(rl::type_of(option)).key("default").value(rl::text_of(option.standard));
+    json.key("least").value(option.limits.least).key("most").value(option.limits.most);
+    json.key("words").begin_array();
+    for (const std::string& word : option.limits.words) json.value(word);
+    json.end_array().end_object();
+  }
+  json.end_array().key("from").value(origin).end_object();
 }
 
 // All of them, or the one that was named.
 std::vector<Listed> listed(const rl::EnvRegistry& environments, const std::optional<std::string>& name) {
   std::vector<Listed> all;
-  for (const rl::EnvEntry& entry : environments.entries()) all.push_back({entry.spec, entry.origin});
+  for (const rl::EnvEntry& entry : environments.entries()) all.push_back({entry.spec, entry.origin, entry.options});
   for (const rl::MultiAgentEntry& entry : environments.multi_agent_entries()) {
-    Listed& its = all.emplace_back(Listed{rl::whole_spec(entry.spec), entry.origin});
+    Listed& its = all.emplace_back(Listed{rl::whole_spec(entry.spec), entry.origin, entry.options});
     for (std::size_t agent = 0; agent < entry.spec.agents.size(); ++agent)
       its.agents.emplace_back(entry.spec.agents[agent].name, rl::agent_spec(entry.spec, agent));
   }

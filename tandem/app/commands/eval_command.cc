@@ -1,6 +1,9 @@
 // The plan: find the checkpoint, rebuild the run's options and environment from it, play, and print. With several
 // agents the figures of each agent and of each policy follow those of the whole.
+#include <unistd.h>
+
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <iostream>
 #include <numeric>
@@ -10,6 +13,7 @@
 #include "tandem/app/train/build_run.h"
 #include "tandem/app/train/evaluate.h"
 #include "tandem/app/train/run_checkpoint.h"
+#include "tandem/base/clock.h"
 #include "tandem/base/json_writer.h"
 #include "tandem/base/text.h"
 
@@ -76,6 +80,30 @@ std::vector<AgentEvaluation> by_policy(const std::vector<AgentEvaluation>& agent
   return policies;
 }
 
+// Shows on standard error how far an evaluation is: a line that is redrawn on a terminal, else one now and then.
+class EvaluationProgress {
+ public:
+  explicit EvaluationProgress(std::int64_t episodes) : episodes_(episodes) {}
+
+  void show(std::int64_t through, std::int64_t steps) {
+    if (Clock::now() - shown_ < (redraws_ ? kRedraw : kLine)) return;
+    shown_ = Clock::now();
+    std::cerr << (redraws_ ? "\r\x1b[K" : "") << "  " << through << " of " << episodes_ << " episodes, "
+              << count_text(static_cast<double>(steps)) << " steps" << (redraws_ ? "" : "\n") << std::flush;
+    is_on_line_ = redraws_;
+  }
+  void end() {
+    if (is_on_line_) std::cerr << "\r\x1b[K" << std::flush;
+  }
+
+ private:
+  static constexpr Clock::duration kRedraw = std::chrono::milliseconds(200), kLine = std::chrono::seconds(10);
+  const std::int64_t episodes_;
+  const bool redraws_ = ::isatty(STDERR_FILENO) == 1;
+  bool is_on_line_ = false;
+  Clock::time_point shown_ = Clock::now();  // nothing is shown of an evaluation that is over at once
+};
+
 std::string json_of(const Evaluation& its, const Played& played) {
   JsonWriter json;
   json.begin_object().key("env").value(played.env).key("checkpoint").value(played.checkpoint.folder().string());
@@ -83,6 +111,7 @@ std::string json_of(const Evaluation& its, const Played& played) {
   json.key("reward_threshold");
   played.reward_threshold ? json.value(*played.reward_threshold) : json.value(nullptr);
   json.key("episodes").value(its.whole.returns.size());
+  json.key("cut_short").value(its.whole.cut_short);
   add_summary(its.whole, json);
   if (!its.agents.empty()) {
     json.key("agents").begin_array();
@@ -111,6 +140,13 @@ std::string numbers(const Episodes& its) {
                 value_text(lengths.mean), "  (", lengths.least, " to ", lengths.most, ")");
 }
 
+std::string cut_short(const Episodes& its, const Played& played) {
+  if (its.cut_short == 0) return "";
+  return concat(
+      "\n  ", its.cut_short, " of ", its.returns.size(), " had not ended after ", played.command.most_steps,
+      " steps and were cut short there: give the environment a time limit (max_episode_steps), or --max-steps");
+}
+
 std::string threshold(const Episodes& its, const Played& played) {
   if (!played.reward_threshold) return "";
   return concat("\n  ", spread_of(its.returns).mean >= *played.reward_threshold ? "solved" : "not solved",
@@ -125,11 +161,11 @@ std::string line_of(const char* of, const std::string& name, const AgentEvaluati
 
 std::string text_of(const Evaluation& its, const Played& played) {
   const bool is_one = its.agents.empty();
-  std::string text =
-      concat(played.env, ", ", its.whole.returns.size(), " episodes with ", is_one ? "the policy" : "the policies",
-             " after update ", played.checkpoint.updates(),
-             played.command.acting == rl::Acting::kSample ? ", actions drawn" : "", "\n",
-             is_one ? "" : "  summed over the agents\n", numbers(its.whole), threshold(its.whole, played));
+  std::string text = concat(played.env, ", ", its.whole.returns.size(), " episodes with ",
+                            is_one ? "the policy" : "the policies", " after update ", played.checkpoint.updates(),
+                            played.command.acting == rl::Acting::kSample ? ", actions drawn" : "", "\n",
+                            is_one ? "" : "  summed over the agents\n", numbers(its.whole),
+                            cut_short(its.whole, played), threshold(its.whole, played));
   for (const AgentEvaluation& agent : its.agents)
     text += line_of("agent", agent.agent, agent, "policy " + agent.policy);
   const std::vector<AgentEvaluation> policies = by_policy(its.agents);
@@ -138,20 +174,35 @@ std::string text_of(const Evaluation& its, const Played& played) {
   return text;
 }
 
+// Those of the run stay where the command names none of the same name.
+void take_env_options(const std::vector<std::string>& given, std::vector<std::string>& items) {
+  for (const auto& [name, text] : option_texts(given))
+    std::erase_if(items, [&](const std::string& item) { return item.starts_with(name + "="); });
+  items.insert(items.end(), given.begin(), given.end());
+}
+
 }  // namespace
 
 ExitCode run_command(const EvalCommand& command, const rl::EnvRegistry& environments) {
   const model::Checkpoint checkpoint = find_checkpoint(command.source);
-  const TrainOptions options = options_of(checkpoint);
-  const rl::EnvRegistry known = with_plugins(environments, options, command.plugins);
+  TrainOptions options = options_of(checkpoint);
+  take_env_options(command.env_options, options.env_options);
+  const rl::EnvRegistry known = environments_of(environments, options, command.plugins);
   const rl::MultiAgentEntry* several = known.find_multi_agent(options.env);
   const Played played{.command = command,
                       .checkpoint = checkpoint,
                       .env = options.env,
                       .reward_threshold = several != nullptr ? several->spec.reward_threshold
                                                              : known.spec(options.env).reward_threshold};
+  EvaluationProgress progress(command.episodes);
   const Evaluation its =
-      evaluate(checkpoint, options, known, command.acting, command.episodes, static_cast<std::uint64_t>(command.seed));
+      evaluate(parts_of(checkpoint), options, known,
+               {.acting = command.acting,
+                .episodes = command.episodes,
+                .seed = static_cast<std::uint64_t>(command.seed),
+                .most_steps = command.most_steps,
+                .on_step = [&progress](std::int64_t episodes, std::int64_t steps) { progress.show(episodes, steps); }});
+  progress.end();
   std::cout << (command.output == Output::kJson ? json_of(its, played) : text_of(its, played)) << "\n";
   return ExitCode::kDone;
 }

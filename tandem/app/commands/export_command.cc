@@ -26,7 +26,7 @@ ExitCode run_command(const ExportCommand& command, const rl::EnvRegistry& enviro
   const model::Checkpoint checkpoint = find_checkpoint(command.source);
   const TrainOptions options = options_of(checkpoint);
   const TrainedPolicy trained =
-      load_policy(checkpoint, options, with_plugins(environments, options, command.plugins), command.name);
+      load_policy(checkpoint, options, environments_of(environments, options, command.plugins), command.name);
   if (suffix == kScript) {
     rl::export_script(*trained.policy, &trained.normalizers, command.policy);
     std::cout << command.policy.string() << "\n";

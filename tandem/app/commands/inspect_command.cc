@@ -145,8 +145,13 @@ std::string solved_text(const JsonValue& summary) {
   return concat("after ", count_text(steps->as_double()), " steps");
 }
 
-std::string state_text(const LastKnown& known) {
-  if (known.values.is_null()) return "  no update was recorded yet\n";
+std::string state_text(const LastKnown& known, const RunPaths& paths) {
+  if (known.values.is_null()) {
+    return RunLock::is_held(paths.folder)
+               ? "  state    under way, no update was recorded yet\n"
+               : concat("  state    not ended, and no process is at it; no update was recorded. `tandem resume ",
+                        paths.folder.string(), "` begins it anew\n");
+  }
   const JsonValue& last = known.values;
   std::string text = concat("  state    ", known.ended ? value_of(last, "end") : "not ended", " after ",
                             count_of(last, "env_steps"), " steps, ", count_of(last, "updates"), " updates\n");
@@ -165,7 +170,7 @@ std::string run_text(const RunPaths& paths) {
                             ", seed ", options.seed, ", ", options.devices, ", ", options.shards.value_or(1),
                             options.shards == 1 ? " shard, " : " shards, ",
                             count_text(static_cast<double>(options.total_steps)), " steps\n");
-  text += state_text(last_known(paths)) + "  checkpoints\n";
+  text += state_text(last_known(paths), paths) + "  checkpoints\n";
   for (const CheckpointLine& line : checkpoints_of(paths)) {
     text += concat("    ", line.folder.string(), "  ", count_text(static_cast<double>(line.env_steps)),
                    " steps, return ", line.score ? value_text(*line.score) : "unknown", ", ",

@@ -16,7 +16,7 @@ namespace {
 std::optional<double> threshold_of(const RunPaths& paths, const rl::EnvRegistry& environments) {
   const TrainOptions options = read_recorded(paths.config());
   try {
-    return with_plugins(environments, options).spec(options.env).reward_threshold;
+    return environments_of(environments, options).spec(options.env).reward_threshold;
   } catch (const ConfigError&) {
     return std::nullopt;
   }
@@ -37,14 +37,17 @@ ExitCode run_command(const PlotCommand& command, const rl::EnvRegistry& environm
     });
   }
   faults.raise();
-  const Chart chart = chart_of(runs);
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    // The chart has its curves in the order of the runs.
-    if (chart.curves[i].points.empty())
-      faults.add(concat(runs[i].paths.metrics().string(), " has no mean return yet, so there is nothing to draw"));
+  const std::vector<Chart> charts = charts_of(runs, command.options);
+  for (const Chart& chart : charts) {
+    for (const Curve& curve : chart.curves) {
+      if (!curve.points.empty()) continue;
+      faults.add(concat(chart.title, charts.size() + chart.curves.size() > 2 ? concat(", ", curve.label) : "",
+                        ": there is no value of ", command.options.metric.value_or("episode_return_mean"),
+                        " yet, so there is nothing to draw"));
+    }
   }
   faults.raise();
-  write_chart(chart, command.picture);
+  write_charts(charts, command.picture);
   std::cout << command.picture.string() << "\n";
   return ExitCode::kDone;
 }

@@ -271,7 +271,7 @@ struct RankOfRun {
     const TrainOptions its = assigned();
     if (its.survivors != Survivors::kEnd) survival.start(ranks, deadline_of(its));
     const std::optional<RunEnd> ended =
-        follow(its, with_plugins(environments, its), ranks, signals, survival.kept(), end_process);
+        follow(its, environments_of(environments, its), ranks, signals, survival.kept(), end_process);
     if (!ended) return std::nullopt;
     survival.wait_for_the_record(ranks);
     return *ended == RunEnd::kFinished ? ExitCode::kDone : ExitCode::kStopped;

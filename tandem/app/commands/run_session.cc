@@ -160,7 +160,7 @@ Surroundings surroundings_of(const rl::EnvRegistry& environments, int ranks, Ins
     return sync::default_shards(ranks, static_cast<int>(device::parse_device_set(devices).size()));
   };
   surroundings.choose_torso = [&environments](const TrainOptions& options) {
-    const rl::EnvRegistry known = with_plugins(environments, options);
+    const rl::EnvRegistry known = environments_of(environments, options);
     if (known.find_multi_agent(options.env) != nullptr) return rl::Torso::kAuto;  // each policy chooses its own
     const rl::Torso chosen = rl::chosen_torso(options.policy.torso, known.spec(options.env));
     return chosen == rl::Torso::kNone ? rl::Torso::kAuto : chosen;  // without images there is nothing to choose
@@ -171,6 +171,12 @@ Surroundings surroundings_of(const rl::EnvRegistry& environments, int ranks, Ins
     for (const rl::EnvEntry& entry : brought.entries()) names.push_back(entry.spec.id);
     for (const rl::MultiAgentEntry& entry : brought.multi_agent_entries()) names.push_back(entry.spec.id);
     return names;
+  };
+  surroundings.normalizable = [&environments](const TrainOptions& options) -> Surroundings::Normalizable {
+    const rl::EnvRegistry known = environments_of(environments, options);
+    if (known.find_multi_agent(options.env) != nullptr) return {};
+    const auto is_float = [](const rl::Leaf& leaf) { return leaf.type == rl::ElementType::kFloat32; };
+    return {.observations = std::ranges::all_of(known.spec(options.env).observation, is_float), .rewards = true};
   };
   // Plugins and env stand before all that needs the environment: when one of the two fails, the rest is left out.
   surroundings.checks = {
@@ -269,18 +275,19 @@ std::optional<ExitCode> train_in(RunFolder& folder, const Configuration& configu
   try {
     // The others begin now. A ConfigError before this line reaches them by Leader::dismiss(), any other by abort().
     leader.send(configuration, folder.paths().folder);
-    const std::optional<Trained> trained = train(configuration, with_plugins(leader.environments, options), from, ranks,
-                                                 {.folder = folder,
-                                                  .progress = *progress,
-                                                  .log = log,
-                                                  .signals = signals,
-                                                  .end_process =
-                                                      [&](const HungThread& error) {
-                                                        progress->finish();
-                                                        log.error(error.what());
-                                                        end_process(error);
-                                                      },
-                                                  .kept = leader.survival.kept()});
+    const std::optional<Trained> trained =
+        train(configuration, environments_of(leader.environments, options), from, ranks,
+              {.folder = folder,
+               .progress = *progress,
+               .log = log,
+               .signals = signals,
+               .end_process =
+                   [&](const HungThread& error) {
+                     progress->finish();
+                     log.error(error.what());
+                     end_process(error);
+                   },
+               .kept = leader.survival.kept()});
     if (!trained) {
       progress->finish();
       return std::nullopt;

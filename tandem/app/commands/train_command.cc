@@ -7,6 +7,8 @@
 #include "tandem/app/commands/commands.h"
 #include "tandem/app/commands/faults.h"
 #include "tandem/app/commands/run_session.h"
+#include "tandem/app/train/build_run.h"
+#include "tandem/app/train/warm_start.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/store/launcher_environment.h"
@@ -70,6 +72,7 @@ std::optional<ExitCode> lead(const TrainCommand& command, Leader& leader) {
   Configuration configuration =
       configure(command.sources, surroundings_of(leader.environments, leader.ranks.size(), leader.instructions));
   const TrainOptions& options = configuration.options;
+  check_warm_start(options, environments_of(leader.environments, options));
   const std::filesystem::path path =
       options.run_dir ? *options.run_dir
                       : new_run_path(kRuns, options.env, options.algo, std::chrono::system_clock::now());
@@ -85,6 +88,7 @@ Survivors check(const TrainCommand& command, const rl::EnvRegistry& environments
   if (goes_on(asked)) return check(resumed_by(command, *asked.run_dir), environments, ranks);
   const Configuration configuration = configure(command.sources, surroundings_of(environments, ranks));
   require_own_devices(device::parse_device_set(configuration.options.devices), ranks);
+  check_warm_start(configuration.options, environments_of(environments, configuration.options));
   if (asked.run_dir) require_free(*asked.run_dir);
   return configuration.options.survivors;
 }

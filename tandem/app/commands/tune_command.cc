@@ -170,7 +170,7 @@ struct Tuning {
     RunLog log(place.paths().log(), Severity::kInfo);
     CollectedProgress progress;
     // There are no ranks that could be asked to meet anew.
-    const Trained trained = train(once, with_plugins(environments, once.options), std::nullopt, learner::Ranks(),
+    const Trained trained = train(once, environments_of(environments, once.options), std::nullopt, learner::Ranks(),
                                   {.folder = place,
                                    .progress = progress,
                                    .log = log,

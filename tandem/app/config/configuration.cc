@@ -84,12 +84,13 @@ class Assembly {
     // The environment's preset comes after the algorithm's, so it wins.
     if (const Preset* defaults = find_preset(algo, kDefaultsOfAlgorithm)) assign_preset(*defaults);
     const Preset* preset = find_preset(algo, chosen.env);
-    if (preset == nullptr) {
-      if (!chosen.env.empty()) notes_.push_back(concat("no settings are shipped for ", chosen.env, " with ", algo));
+    if (preset != nullptr) {
+      assign_preset(*preset);
+      notes_.push_back(
+          concat("settings shipped for ", chosen.env, " with ", algo, " (`tandem envs ", chosen.env, "` shows them)"));
       return;
     }
-    assign_preset(*preset);
-    notes_.push_back(concat("settings shipped for ", chosen.env, " with ", algo, ": ", preset->file));
+    if (!chosen.env.empty()) notes_.push_back(concat("no settings are shipped for ", chosen.env, " with ", algo));
   }
 
   void assign() {
@@ -107,6 +108,8 @@ class Assembly {
     if (!options_.shards && !table_.at("shards").is_faulty()) options_.shards = before.shards;  // auto was asked for
     if (!options_.instructions && !table_.at("instructions").is_faulty()) options_.instructions = before.instructions;
     if (options_.policy.torso.kind == rl::Torso::kAuto) options_.policy.torso.kind = before.policy.torso.kind;
+    if (!options_.normalize.observations) options_.normalize.observations = before.normalize.observations;
+    if (!options_.normalize.rewards) options_.normalize.rewards = before.normalize.rewards;
     for (const auto& option : table_.options()) {
       const std::string then = was.at(option->key()).text();
       if (option->lifetime() != Lifetime::kRun || option->is_faulty() || option->text() == then) continue;
@@ -120,6 +123,7 @@ class Assembly {
     resolve_shards();
     resolve_instructions();
     resolve_torso();
+    resolve_normalizers();
     // Rules are not looked at without the settings of a file that could not be read.
     if (is_read_) append(faults_, rule_faults(options_, table_, replicas_));
     name_environments_of_plugins();
@@ -222,6 +226,25 @@ class Assembly {
     }
   }
 
+  // The choice needs the types of observations, so the environment is asked.
+  void resolve_normalizers() {
+    NormalizeSettings& normalize = options_.normalize;
+    if (normalize.observations && normalize.rewards) return;
+    Surroundings::Normalizable can;
+    try {
+      if (surroundings_.normalizable && !options_.env.empty()) can = surroundings_.normalizable(options_);
+    } catch (const ConfigError&) {  // left to the checks, which name the key at fault
+      return;
+    }
+    const auto resolve = [this](const char* key, std::optional<bool>& value, bool chosen) {
+      if (value || table_.at(key).is_faulty()) return;
+      value = chosen;
+      notes_.push_back(concat(key, ": auto is ", chosen ? "true" : "false", " for ", options_.env));
+    };
+    resolve("normalize.observations", normalize.observations, can.observations);
+    resolve("normalize.rewards", normalize.rewards, can.rewards);
+  }
+
   // Nothing can be said about an environment that is not named or whose plugin does not load.
   void run_checks() {
     if (options_.env.empty() || table_.at("env").is_faulty() || table_.at("plugins").is_faulty()) return;
@@ -231,7 +254,7 @@ class Assembly {
         check.run(options_);
       } catch (const ConfigError& error) {
         for (const std::string& fault : error.faults()) faults_.push_back(table_.fault(check.key, fault));
-        if (check.key == "plugins" || check.key == "env") return;
+        if (check.key == "plugins" || check.key == "env" || check.key == "env_options") return;
       }
     }
   }

@@ -61,6 +61,12 @@ struct Surroundings {
   /// The names of the environments that the options' plugins bring, for a user who named none. Throws ConfigError. Not
   /// given: nothing is said.
   std::function<std::vector<std::string>(const TrainOptions&)> environments_of_plugins = {};
+  /// Returns the values of `normalize.observations: auto` and `normalize.rewards: auto`. Throws ConfigError. Not given:
+  /// false.
+  struct Normalizable {
+    bool observations = false, rewards = false;
+  };
+  std::function<Normalizable(const TrainOptions&)> normalizable = {};
 };
 
 /// The result: options that keep every rule, with `auto` resolved where the machine or the environment decides it.

@@ -88,11 +88,12 @@ TEST_F(ConfigurationTest, TheEnvironmentThatWinsChoosesThePreset) {
   const Configuration configuration = configure("env: CartPole-v1\n", {flag("env", "Pendulum-v1")});
   EXPECT_EQ(configuration.options.of<rl::PpoOptions>().gamma, 0.9);
   EXPECT_EQ(configuration.options.policy.head, "state_dependent_noise");
-  EXPECT_THAT(configuration.notes, Contains(HasSubstr("configs/presets/ppo/Pendulum-v1.yaml")));
+  EXPECT_THAT(configuration.notes, Contains(HasSubstr("settings shipped for Pendulum-v1 with ppo")));
 }
 
 TEST_F(ConfigurationTest, AnEnvironmentWithoutPresetGetsDefaultsAndANote) {
-  EXPECT_THAT(configure("env: Mine-v0\n").notes, Contains("no settings are shipped for Mine-v0 with ppo"));
+  EXPECT_THAT(configure("env: Mine-v0\n").notes,
+              Contains("no settings are shipped for Mine-v0 with ppo"));
 }
 
 TEST_F(ConfigurationTest, MinibatchSizeReplacesThePresetsMinibatches) {
@@ -324,7 +325,7 @@ TEST_F(ConfigurationTest, AResumedRunStillSaysWhereItsValuesCameFrom) {
   for (const std::string& yaml : {first, second}) {
     EXPECT_THAT(place_of("env:", yaml), HasSubstr("train.yaml:1"));
     EXPECT_THAT(place_of("  clip_range:", yaml), HasSubstr("train.yaml:3"));
-    EXPECT_THAT(place_of("  gamma:", yaml), HasSubstr("Pendulum-v1.yaml:"));
+    EXPECT_THAT(place_of("  gamma:", yaml), HasSubstr("shipped settings ppo/Pendulum-v1:"));
     EXPECT_EQ(place_of("seed:", yaml), "--set");
     EXPECT_EQ(place_of("total_steps: " + std::string(yaml == first ? "9" : "7"), yaml), "--set");
     EXPECT_EQ(place_of("  adam_eps:", yaml), "") << "a default";

@@ -16,14 +16,31 @@ std::vector<std::string> names_of_algorithms(bool (*is_meant)(const Algorithm&))
   return names;
 }
 
+void add_env_options(OptionSection& run, TrainOptions& options) {
+  run.add("env", options.env, "Environment; `tandem envs` lists them.").flag("--env");
+  run.add("env_options", options.env_options,
+          "Options of the environment, NAME=VALUE each; `tandem envs NAME` lists them. Instead of a value: "
+          "uniform(LOW, HIGH), log_uniform(LOW, HIGH) or choice(VALUE, ...), drawn for each episode, or linear(FROM, "
+          "TO), which follows the run.")
+      .flag("--env-option");
+  run.add("plugins", options.plugins, "Shared libraries that bring environments.").flag("--plugin").kept_absolute();
+  run.add(
+         "init_from", options.init_from,
+         "A run, a checkpoint or a .safetensors file whose policies this run begins with; optimizer and counters begin "
+         "anew.")
+      .flag("--init-from")
+      .kept_absolute();
+  run.add("init_normalizers", options.init_normalizers,
+          "Of init_from: also take its normalisers' statistics, where both normalise the same.");
+}
+
 // Keys without a section are those that every algorithm understands.
 void add_run_options(OptionTable& table, TrainOptions& options) {
   OptionSection run(table, ""), part(table, "", {}, Lifetime::kPart);
   run.add("algo", options.algo, "Learning algorithm.")
       .one_of(names_of_algorithms([](const Algorithm&) { return true; }))
       .flag("--algo");
-  run.add("env", options.env, "Environment; `tandem envs` lists them.").flag("--env");
-  run.add("plugins", options.plugins, "Shared libraries that bring environments.").flag("--plugin").kept_absolute();
+  add_env_options(run, options);
   part.add("total_steps", options.total_steps, "Environment steps of the run, over all environments.")
       .within(1, kLargestInteger)
       .flag("--total-steps");
@@ -180,15 +197,35 @@ void add_sync_replicas_options(OptionSection section, sync::SyncReplicasOptions&
               "Parameters that are averaged, or what their names begin with; empty: all.");
 }
 
-void add_normalize_options(OptionSection section, rl::NormalizerOptions& normalize) {
-  section.add("observations", normalize.observations, "Bring observations to mean 0 and deviation 1.");
-  section.add("rewards", normalize.rewards, "Divide rewards, as learned from, by the deviation of discounted returns.");
+void add_normalize_options(OptionSection section, NormalizeSettings& normalize) {
+  section
+      .add("observations", normalize.observations,
+           "Bring observations to mean 0 and deviation 1. auto: where all of them are floats of one agent.")
+      .absent_as("auto");
+  section
+      .add("rewards", normalize.rewards,
+           "Divide rewards, as learned from, by the deviation of discounted returns. auto: of one agent.")
+      .absent_as("auto");
   section.add("clip_observation", normalize.clip_observation, "Normalised observations are cut to +- this.")
       .above(0)
-      .only_with("normalize.observations", "true");
+      .only_with({"normalize.observations", {"true", "auto"}});
   section.add("clip_reward", normalize.clip_reward, "Scaled rewards are cut to +- this.")
       .above(0)
-      .only_with("normalize.rewards", "true");
+      .only_with({"normalize.rewards", {"true", "auto"}});
+}
+
+void add_eval_options(OptionSection section, EvalSettings& eval) {
+  section
+      .add("every_steps", eval.every_steps,
+           "Environment steps between two evaluations on environments of their own, which do not change the training; "
+           "one more at the end.")
+      .within(1, kLargestInteger)
+      .flag("--eval-every");
+  section.add("episodes", eval.episodes, "Episodes of an evaluation, the same starts each time.")
+      .within(1, kLargestCount);
+  section.add("deterministic", eval.deterministic, "The most probable actions; false: drawn ones.");
+  section.add("max_steps", eval.max_steps, "Steps after which an episode is cut short.").within(1, kLargestCount);
+  section.add("stop_at", eval.stop_at, "Mean return of an evaluation that ends the run.");
 }
 
 // None of these changes a number of the run.
@@ -228,6 +265,7 @@ OptionTable option_table(TrainOptions& options) {
   add_asynchronous_options(of_strategy("asynchronous"), options.asynchronous);
   add_sync_replicas_options(of_strategy("sync_replicas"), options.sync_replicas);
   add_normalize_options({table, "normalize"}, options.normalize);
+  add_eval_options({table, "eval", {}, Lifetime::kPart}, options.eval);
   add_folder_options(table, options);
   return table;
 }

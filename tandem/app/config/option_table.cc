@@ -107,14 +107,20 @@ std::string Option::expected_value(const std::string& kind) const {
   return bounds.empty() ? kind : kind + " " + bounds;
 }
 
-// "a,,b" has an empty item, which the element's type then accepts or refuses.
+// "a,,b" has an empty item, which the element's type then accepts or refuses. A comma within brackets belongs to its
+// item: "gravity=uniform(0.8, 1.2)".
 std::vector<std::string> split_list(std::string_view text) {
   std::vector<std::string> items;
   if (text.starts_with('[') && text.ends_with(']')) text = text.substr(1, text.size() - 2);  // as YAML writes lists
   if (text.empty()) return items;
   std::size_t begin = 0;
   while (true) {
-    const std::size_t comma = text.find(',', begin);
+    std::size_t comma = begin;
+    for (int depth = 0; comma < text.size() && (text[comma] != ',' || depth > 0); ++comma) {
+      if (text[comma] == '(') ++depth;
+      if (text[comma] == ')') --depth;
+    }
+    if (comma == text.size()) comma = std::string_view::npos;
     std::string item(text.substr(begin, comma == std::string_view::npos ? comma : comma - begin));
     item.erase(0, item.find_first_not_of(' '));
     item.erase(item.find_last_not_of(' ') + 1);

@@ -14,7 +14,7 @@ namespace tandem::app {
 /// All four view data of the program, which never goes away.
 struct Preset {
   std::string_view algo, env;
-  std::string_view file;  // in the sources, for messages
+  std::string_view file;  // "shipped settings ppo/CartPole-v1", for messages
   std::string_view text;  // YAML
 };
 

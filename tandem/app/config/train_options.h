@@ -51,15 +51,18 @@ struct PolicySettings {
   std::vector<std::int64_t> hidden = {64, 64};
   std::string activation = "tanh";
   std::string trunks = "separate";
-  std::optional<std::string> head = {};  // the action family; nothing: the usual one of the action space
+  /// The action family; nothing: the usual one of the action space.
+  std::optional<std::string> head = {};
   /// The natural logarithm of the standard deviation that continuous actions begin with.
   double log_std_init = 0;
   double hidden_gain = 1.4142135623730951, policy_gain = 0.01, value_gain = 1;
-  std::int64_t sde_sample_freq = 4;  // steps that noise is held; of the head state_dependent_noise
+  /// Steps that noise is held; of the head state_dependent_noise.
+  std::int64_t sde_sample_freq = 4;
   rl::TorsoOptions torso = {};
   Recurrence recurrent = Recurrence::kNone;
   std::int64_t recurrent_size = 64;
-  int max_seq_len = 32, burn_in = 0;  // as rl::SequenceOptions
+  /// As rl::SequenceOptions.
+  int max_seq_len = 32, burn_in = 0;
 };
 
 /// The end or the going on of the other ranks when one has died.
@@ -67,6 +70,19 @@ enum class Survivors {
   kEnd,       // they end too
   kTakeOver,  // they go on after the last complete update, with all env groups
   kShrink,    // likewise, with fewer: none makes more environment steps than before
+};
+
+/// As rl::NormalizerOptions. Nothing: wherever it can be done, which configure() finds out.
+struct NormalizeSettings {
+  std::optional<bool> observations = false, rewards = false;
+  double clip_observation = 10, clip_reward = 10;
+
+  [[nodiscard]] rl::NormalizerOptions options() const {
+    return {.observations = observations.value_or(false),
+            .rewards = rewards.value_or(false),
+            .clip_observation = clip_observation,
+            .clip_reward = clip_reward};
+  }
 };
 
 /// The policies of environments with several agents; as rl::PolicyMapOptions, with the rules of rl::mapping_of().
@@ -84,33 +100,62 @@ struct CheckpointSettings {
   std::int64_t keep_last = 3;
 };
 
+/// Evaluation while a run trains, on environments and seeds of its own. It changes no bit of the training. Rank 0 plays
+/// while the other ranks wait.
+struct EvalSettings {
+  /// After the first update that ends beyond each multiple of these; nothing: never.
+  std::optional<std::int64_t> every_steps = {};
+  std::int64_t episodes = 10;
+  /// The most probable actions; else drawn ones.
+  bool deterministic = true;
+  /// Steps of an episode, after which it is cut short.
+  std::int64_t max_steps = 100'000;
+  /// The mean return that ends the run.
+  std::optional<double> stop_at = {};
+};
+
 /// Settings of metrics.jsonl and log.txt in the run folder.
 struct LogSettings {
-  std::int64_t every_updates = 1;    // updates from one line of metrics.jsonl to the next
-  Severity level = Severity::kInfo;  // the least that log.txt takes
-  bool tensorboard = false;          // also write the metrics as TensorBoard reads them
+  /// Updates from one line of metrics.jsonl to the next.
+  std::int64_t every_updates = 1;
+  /// The least that log.txt takes.
+  Severity level = Severity::kInfo;
+  /// Also write the metrics as TensorBoard reads them.
+  bool tensorboard = false;
 };
 
 /// Absent optionals mean what their comments say; configure() fills those that
 /// depend on the machine. Several threads may read one object; the non-const of() changes it.
 struct TrainOptions {
   /// Read first: the algorithm decides which preset lies below the other settings.
-  std::string algo = "ppo";  // the name of an algorithm (algorithm.h)
+  /// The name of an algorithm (algorithm.h).
+  std::string algo = "ppo";
   std::string env = {};
+  /// "NAME=VALUE" of each option that is set (rl/env/env_options.h).
+  std::vector<std::string> env_options = {};
   /// Absolute once read, since a run may be resumed from another folder.
   std::vector<std::filesystem::path> plugins = {};
-  std::int64_t total_steps = 500'000;  // environment steps over all environments
+  /// A run, a checkpoint or a file of weights whose policies this run begins with (train/warm_start.h); with or without
+  /// its normalisers.
+  std::optional<std::filesystem::path> init_from = {};
+  bool init_normalizers = true;
+  /// Environment steps over all environments.
+  std::int64_t total_steps = 500'000;
   /// Must be a multiple of the shards.
-  int num_envs = 8;         // of the run, over all shards
-  int rollout_steps = 128;  // of each environment, between updates
+  /// Of the run, over all shards.
+  int num_envs = 8;
+  /// Of each environment, between updates.
+  int rollout_steps = 128;
   /// Every random stream of the run derives from it, on all ranks.
   std::int64_t seed = 0;
   /// One replica for each device that it names, on each rank. The number of replicas does not decide the results;
   /// `shards` does.
   std::string devices = "cpu";
-  std::optional<std::int64_t> shards = {};          // nothing: as many as replicas
-  std::optional<InstructionSet> instructions = {};  // of MLP policies' loops; nothing: the most that all ranks have
-  std::int64_t env_restarts = 0;                    // failed environments that are made anew; then one ends the run
+  /// Nothing: as many as replicas.
+  std::optional<std::int64_t> shards = {};
+  /// Of MLP policies' loops; nothing: the most that all ranks have.
+  std::optional<InstructionSet> instructions = {};
+  std::int64_t env_restarts = 0;  // failed environments that are made anew; then one ends the run
   Survivors survivors = Survivors::kEnd;
   /// Has an effect only with survivors.
   double deadline_seconds = 30;  // without a sign of life, after which survivors take a rank for lost
@@ -124,7 +169,8 @@ struct TrainOptions {
   device::CudaKernels cuda_kernels = device::CudaKernels::kDeterministic;
   PolicySettings policy = {};
   MultiAgentSettings multi_agent = {};
-  rl::NormalizerOptions normalize = {};
+  NormalizeSettings normalize = {};
+  EvalSettings eval = {};
   CheckpointSettings checkpoint = {};
   LogSettings log = {};
 

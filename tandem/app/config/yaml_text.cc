@@ -94,9 +94,23 @@ class Reader {
         read_section(entry.second, key + ".");
       } else if (!entry.second.IsNull() || !is_section) {  // "ppo:" may have nothing below it
         // A mapping under a key that is no section is kept as kSection, for the table to refuse with the nearest name.
-        result_.settings.push_back({key, value_of(entry.second), {layer_, place(entry.first.Mark())}});
+        const Option* option = table_.find(key);
+        const bool is_list = option != nullptr && option->is_list();
+        RawValue value = is_list && entry.second.IsMap() ? pairs_of(entry.second) : value_of(entry.second);
+        result_.settings.push_back({key, std::move(value), {layer_, place(entry.first.Mark())}});
       }
     }
+  }
+
+  // A mapping under the key of a list is a list of "KEY=VALUE".
+  static RawValue pairs_of(const YAML::Node& node) {
+    std::vector<std::string> items;
+    for (const auto& entry : node) {
+      if (items.size() >= kMostSettings || !entry.first.IsScalar() || !entry.second.IsScalar())
+        return {RawValue::Kind::kSection};
+      items.push_back(concat(entry.first.Scalar(), "=", entry.second.Scalar()));
+    }
+    return RawValue::of_list(std::move(items));
   }
 
   // A list that holds lists or mappings is no value of any option and becomes kSection.

@@ -35,12 +35,10 @@ struct Unit {
   const char* name;
 };
 
-// Five of a unit have to fit: up to 4999 a number is easier to read in full.
+// Up to 4999 a number is easier to read in full; beyond, labels have at most three digits before the point.
 Unit unit_of(double largest) {
-  for (const Unit unit : {Unit{1e9, "G"}, Unit{1e6, "M"}, Unit{1e3, "k"}}) {
-    if (largest >= unit.size * 5) return unit;
-  }
-  return {1, ""};
+  if (largest < 5000) return {1, ""};
+  return largest < 1e6 ? Unit{1e3, "k"} : largest < 1e9 ? Unit{1e6, "M"} : Unit{1e9, "G"};
 }
 
 // Digits after the point that tell `step` from its neighbours.

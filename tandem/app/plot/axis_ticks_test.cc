@@ -17,6 +17,8 @@ TEST(AxisTicksTest, AreRoundNumbersInOneUnit) {
   EXPECT_THAT(axis_ticks(0, 99'840, 9).labels, ElementsAre("0", "20k", "40k", "60k", "80k"));
   EXPECT_THAT(axis_ticks(-210, 10, 6).labels, ElementsAre("-200", "-150", "-100", "-50", "0"));
   EXPECT_THAT(axis_ticks(0, 1, 6).labels, ElementsAre("0", "0.2", "0.4", "0.6", "0.8", "1.0"));
+  EXPECT_THAT(axis_ticks(0, 4'000'000, 5).labels, ElementsAre("0", "1M", "2M", "3M", "4M"));
+  EXPECT_THAT(axis_ticks(0, 1'000'000, 6).labels, ElementsAre("0", "0.2M", "0.4M", "0.6M", "0.8M", "1.0M"));
   EXPECT_THAT(axis_ticks(0, 10'000'000, 5).labels, ElementsAre("0", "2.5M", "5.0M", "7.5M", "10.0M"));
 }
 

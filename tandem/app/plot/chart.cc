@@ -112,6 +112,17 @@ class Canvas {
     return extents.x_advance;
   }
 
+  void polygon(std::span<const Point> corners, Color color) {
+    set_color(color);
+    cairo_new_path(cairo_);
+    for (const Point& corner : corners) cairo_line_to(cairo_, corner.x, corner.y);
+    cairo_close_path(cairo_);
+    cairo_fill(cairo_);
+  }
+
+  // What is drawn from now on lies so much lower than its coordinates say.
+  void move_down(double points) { cairo_translate(cairo_, 0, points); }
+
   // Whatever is drawn until end_clip() shows only within the rectangle.
   void begin_clip(Point upper_left, Point lower_right) {
     cairo_save(cairo_);
@@ -209,6 +220,10 @@ Frame frame_of(const Chart& chart) {
       low = std::min(low, point.y);
       high = std::max(high, point.y);
     }
+    for (const Spread& spread : curve.band) {
+      low = std::min(low, spread.low);
+      high = std::max(high, spread.high);
+    }
   }
   if (chart.threshold) {
     low = std::min(low, *chart.threshold);
@@ -223,21 +238,20 @@ Frame frame_of(const Chart& chart) {
 
 class Drawing {
  public:
-  Drawing(const Chart& chart, const ChartSize& size, PictureFormat format)
-      : chart_(chart), size_(size), canvas_(format, size.width, size.height), frame_(frame_of(chart)) {
+  Drawing(const Chart& chart, const ChartSize& size, Canvas& canvas)
+      : chart_(chart), size_(size), canvas_(canvas), frame_(frame_of(chart)) {
     constexpr double kLeft = 68, kRight = 28, kTop = 68, kBottom = 54;
     frame_.upper_left = {kLeft, kTop};
     frame_.lower_right = {size.width - kRight, size.height - kBottom};
     if (chart.curves.size() > 1) frame_.upper_left.y = lay_out_legend(kTop);
   }
 
-  std::string draw() {
+  void draw() {
     titles();
     axes();
     threshold();
     curves();
     legend();
-    return canvas_.finish();
   }
 
  private:
@@ -287,7 +301,7 @@ class Drawing {
     return places;
   }
 
-  // Each curve is drawn twice: the values themselves, thin and pale, and a smoothed line over them. Both are thinned
+  // Each curve is drawn twice: its band or the values themselves, pale, and a smoothed line over them. Both are thinned
   // out, since more points than pixels only make the file larger.
   void curves() {
     constexpr std::size_t kMostPoints = 1200;
@@ -298,8 +312,17 @@ class Drawing {
       if (points.empty()) continue;
       const Color color = color_of(chart_, i);
       const Stroke stroke = chart_.curves[i].stroke;
-      canvas_.polyline(placed(thin_out(points, kMostPoints)), 1, {color.red, color.green, color.blue, 0.35}, stroke);
-      const std::vector<Point> smoothed = placed(thin_out(smooth(points, points.size() / 60), kMostPoints));
+      if (const std::vector<Spread>& band = chart_.curves[i].band; !band.empty()) {
+        std::vector<Point> corners;
+        for (const Spread& spread : band) corners.push_back({spread.x, spread.low});
+        for (auto spread = band.rbegin(); spread != band.rend(); ++spread) corners.push_back({spread->x, spread->high});
+        canvas_.polygon(placed(corners), {color.red, color.green, color.blue, 0.16});
+      } else {
+        canvas_.polyline(placed(thin_out(points, kMostPoints)), 1, {color.red, color.green, color.blue, 0.35}, stroke);
+      }
+      const auto half_window =
+          static_cast<std::size_t>(chart_.half_window.value_or(static_cast<std::int64_t>(points.size() / 60)));
+      const std::vector<Point> smoothed = placed(thin_out(smooth(points, half_window), kMostPoints));
       canvas_.polyline(smoothed, 2.2, color, stroke);
       canvas_.disc(smoothed.back(), 3.6, color);
     }
@@ -343,20 +366,25 @@ class Drawing {
 
   const Chart& chart_;
   const ChartSize size_;
-  Canvas canvas_;
+  Canvas& canvas_;
   Frame frame_;
   std::vector<Point> legend_places_;  // base lines; empty for a single curve
 };
 
 }  // namespace
 
-void write_chart(const Chart& chart, const std::filesystem::path& file, const ChartSize& size) {
+void write_charts(const std::vector<Chart>& charts, const std::filesystem::path& file, const ChartSize& size) {
   const std::string suffix = file.extension().string();
   if (suffix != ".png" && suffix != ".svg") {
     throw ConfigError(concat(file.string(), ": a picture's name must end in .png or .svg"));
   }
   const PictureFormat format = suffix == ".png" ? PictureFormat::kPng : PictureFormat::kSvg;
-  write_file(file, Drawing(chart, size, format).draw());
+  Canvas canvas(format, size.width, size.height * static_cast<double>(charts.size()));
+  for (const Chart& chart : charts) {
+    Drawing(chart, size, canvas).draw();
+    canvas.move_down(size.height);
+  }
+  write_file(file, canvas.finish());
 }
 
 }  // namespace tandem::app

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "tandem/app/plot/chart.h"
@@ -61,6 +62,49 @@ std::vector<Point> smooth(const std::vector<Point>& points, std::size_t half_win
     smoothed.push_back({points[i].x, (sums[end] - sums[begin]) / static_cast<double>(end - begin)});
   }
   return smoothed;
+}
+
+namespace {
+
+// The value at `x` of a curve that is straight between its points; `x` lies between the first and the last.
+double value_at(const std::vector<Point>& points, double x) {
+  const auto right = std::ranges::lower_bound(points, x, {}, &Point::x);
+  if (right == points.begin()) return right->y;
+  if (right == points.end()) return points.back().y;
+  const auto left = right - 1;
+  const double width = right->x - left->x;
+  return width > 0 ? left->y + (right->y - left->y) * (x - left->x) / width : right->y;
+}
+
+// Quantiles 0.975 of Student's t for 1, 2, ... degrees of freedom; the normal distribution's beyond.
+double t_quantile(std::size_t degrees) {
+  static constexpr std::array kQuantiles{12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
+                                         2.201,  2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086};
+  return degrees <= kQuantiles.size() ? kQuantiles[degrees - 1] : 1.96;
+}
+
+}  // namespace
+
+Curve mean_curve(const std::vector<std::vector<Point>>& curves, std::string label) {
+  constexpr int kPlaces = 200;
+  double from = curves.front().front().x, to = curves.front().back().x;
+  for (const std::vector<Point>& points : curves) {
+    from = std::max(from, points.front().x);
+    to = std::min(to, points.back().x);
+  }
+  Curve mean{.label = std::move(label), .points = {}};
+  if (from > to) return mean;
+  const auto count = static_cast<double>(curves.size());
+  for (int place = 0; place < kPlaces; ++place) {
+    const double x = from + (to - from) * place / (kPlaces - 1);
+    double sum = 0, squares = 0;
+    for (const std::vector<Point>& points : curves) sum += value_at(points, x);
+    for (const std::vector<Point>& points : curves) squares += std::pow(value_at(points, x) - sum / count, 2);
+    const double half = t_quantile(curves.size() - 1) * std::sqrt(squares / (count - 1) / count);
+    mean.points.push_back({x, sum / count});
+    mean.band.push_back({x, sum / count - half, sum / count + half});
+  }
+  return mean;
 }
 
 std::vector<Point> thin_out(const std::vector<Point>& points, std::size_t most) {

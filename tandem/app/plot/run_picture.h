@@ -1,10 +1,12 @@
 // app/plot/run_picture.h: the learning curves of runs.
 //
-// Threads: free functions. Errors: those of reading a run's files and of write_chart().
+// Threads: free functions. Errors: those of reading a run's files and of write_charts().
 //
 // It reads config.yaml, metrics.jsonl and summary.json of each run and changes none of them.
 #pragma once
+#include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "tandem/app/plot/chart.h"
@@ -17,10 +19,24 @@ struct PlottedRun {
   std::optional<double> threshold = {};  // the return at which its task counts as solved
 };
 
-/// One curve a run: episode_return_mean over env_steps. Runs are told apart by their seed where that is what differs,
-/// else by their folder. The threshold is shown when all runs have the same. A run that has no metrics yet has an empty
-/// curve. `runs` must not be empty (InvariantError).
-[[nodiscard]] Chart chart_of(const std::vector<PlottedRun>& runs);
+/// The x axis: environment steps, seconds of training (of all processes of the run), or episodes.
+enum class PlotAxis { kSteps, kTime, kEpisodes };
+
+/// The choice of what is drawn of the runs, the same for all of them.
+/// `metric`: a name of metrics.jsonl. Nothing: the mean return, and in the picture of one run that has several
+/// policies that of each policy.
+struct PlotOptions {
+  std::optional<std::string> metric = {};
+  PlotAxis x = PlotAxis::kSteps;
+  std::optional<std::int64_t> half_window = {};  // as of Chart
+};
+
+/// A chart for each environment. Runs that differ in their seed alone are one curve, their mean with its 95 %
+/// confidence interval; runs are told apart by the settings in which they differ, else by their folder. The threshold
+/// is shown where all runs of a chart have the same and the metric is a return of the environment. A run that has no
+/// value yet has an empty curve. Throws ConfigError naming the metrics that there are when a run has lines and none of
+/// them the metric. `runs` must not be empty (InvariantError).
+[[nodiscard]] std::vector<Chart> charts_of(const std::vector<PlottedRun>& runs, const PlotOptions& options = {});
 
 /// Writes curve.png of a run, with what its summary.json says where that is there.
 void draw_run(const RunPaths& paths, std::optional<double> threshold);

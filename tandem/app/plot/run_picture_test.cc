@@ -3,8 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tandem/app/testing/native_algorithms.h"
 #include "tandem/base/atomic_file.h"
+#include "tandem/base/error.h"
+#include "tandem/base/testing/message_of.h"
 #include "tandem/base/testing/temporary_folder.h"
 #include "tandem/base/text.h"
 
@@ -29,33 +33,96 @@ class RunPictureTest : public ::testing::Test {
 TEST_F(RunPictureTest, OneRunIsNamedByItsTaskAndHowItWent) {
   const RunPaths paths = run("a", "CartPole-v1", 3);
   write_file(paths.summary(), "{\"solved_at_env_steps\":41216,\"wall_s\":6.2,\"env_steps_per_s\":18300}");
-  const Chart chart = chart_of({{paths, 475.0}});
+  const Chart chart = charts_of({{paths, 475.0}}).at(0);
   EXPECT_EQ(chart.title, "CartPole-v1");
   EXPECT_THAT(chart.subtitle, AllOf(HasSubstr("ppo, seed 3"), HasSubstr("Solved after 41.2k steps")));
   EXPECT_EQ(chart.threshold, 475.0);
   EXPECT_THAT(chart.curves.at(0).points, ::testing::ElementsAre(Point{256, 20}));
 }
 
-TEST_F(RunPictureTest, SeedsTellRunsOfOneTaskApart) {
-  const Chart chart = chart_of({{run("a", "CartPole-v1", 1), 475.0}, {run("b", "CartPole-v1", 2), 475.0}});
-  EXPECT_EQ(chart.curves.at(0).label, "seed 1");
-  EXPECT_EQ(chart.curves.at(1).label, "seed 2");
+// Seeds 1, 2 and 3 with returns 10, 20 and 30 at the first step and 20 more each at the last.
+TEST_F(RunPictureTest, RunsOfOneSettingAreOneCurveWithItsConfidenceInterval) {
+  std::vector<PlottedRun> runs;
+  for (int seed = 1; seed <= 3; ++seed) {
+    runs.push_back({run(concat("seed", seed), "CartPole-v1", seed), 475.0});
+    write_file(runs.back().paths.metrics(),
+               concat("{\"env_steps\":0,\"episode_return_mean\":", 10 * seed, "}\n{\"env_steps\":100,",
+                      "\"episode_return_mean\":", 10 * seed + 20, "}\n"));
+  }
+  const Chart chart = charts_of(runs).at(0);
+  ASSERT_EQ(chart.curves.size(), 1u);
+  const Curve& mean = chart.curves.front();
+  EXPECT_THAT(mean.label, ::testing::EndsWith(", 3 seeds"));
+  EXPECT_EQ(mean.points.front(), (Point{0, 20}));
+  EXPECT_EQ(mean.points.back(), (Point{100, 40}));
+  // The standard error of 10, 20, 30 is 10 / sqrt(3), and t of two degrees of freedom is 4.303.
+  EXPECT_NEAR(mean.band.back().high - 40, 4.303 * 10 / std::sqrt(3.0), 1e-9);
+  EXPECT_NEAR(40 - mean.band.back().low, 4.303 * 10 / std::sqrt(3.0), 1e-9);
+  EXPECT_THAT(chart.subtitle, AllOf(HasSubstr("3 runs of ppo"), HasSubstr("95 % confidence")));
   EXPECT_EQ(chart.threshold, 475.0);
 }
 
-TEST_F(RunPictureTest, FoldersTellOtherRunsApart) {
-  run("b", "Pendulum-v1", 1);
-  const Chart chart = chart_of({{run("a", "CartPole-v1", 1), 475.0}, {{folder.path() / "b" / ""}, {}}});
-  EXPECT_EQ(chart.title, "2 runs");
-  EXPECT_EQ(chart.curves.at(0).label, "a");
-  EXPECT_EQ(chart.curves.at(1).label, "b");
-  EXPECT_EQ(chart.threshold, std::nullopt);
+TEST_F(RunPictureTest, RunsAreToldApartByWhatDiffersAndElseByTheirFolders) {
+  const RunPaths slow = run("slow", "CartPole-v1", 1), fast = run("fast", "CartPole-v1", 1);
+  write_file(fast.config(), "env: CartPole-v1\nseed: 1\nppo.learning_rate: 0.01\n");
+  const Chart two = charts_of({{slow, 475.0}, {fast, 475.0}}).at(0);
+  EXPECT_THAT(two.curves.at(1).label, "ppo.learning_rate 0.01");
+  const RunPaths again = run("again", "CartPole-v1", 1);
+  const Chart same = charts_of({{slow, 475.0}, {again, 475.0}}).at(0);  // one seed, twice: no mean
+  EXPECT_EQ(same.curves.at(0).label, "slow");
+  EXPECT_EQ(same.curves.at(1).label, "again");
+  write_file(again.config(), "env: CartPole-v1\nalgo: impala\nseed: 1\n");
+  const Chart algorithms = charts_of({{slow, 475.0}, {fast, 475.0}, {again, 475.0}}).at(0);
+  EXPECT_EQ(algorithms.subtitle, "2 runs of ppo, 1 of impala");
+}
+
+TEST_F(RunPictureTest, EachEnvironmentHasAPanelOfItsOwn) {
+  const std::vector<Chart> charts = charts_of(
+      {{run("a", "CartPole-v1", 1), 475.0}, {run("p", "Pendulum-v1", 1), {}}, {run("b", "CartPole-v1", 2), 475.0}});
+  ASSERT_EQ(charts.size(), 2u);
+  EXPECT_EQ(charts[0].title, "CartPole-v1");
+  EXPECT_EQ(charts[1].title, "Pendulum-v1");
+  EXPECT_EQ(charts[1].threshold, std::nullopt);
+  write_charts(charts, folder / "both.png", {300, 200});
+  EXPECT_TRUE(std::filesystem::exists(folder / "both.png"));
+}
+
+TEST_F(RunPictureTest, AnotherMetricOrAxisIsDrawnAndOneThatIsNotThereIsNamedWithThoseThatAre) {
+  const RunPaths paths = run("a", "CartPole-v1", 1);
+  // The run was resumed: the clock of its second process begins anew.
+  write_file(paths.metrics(),
+             "{\"env_steps\":8,\"wall_s\":1,\"episodes\":3,\"entropy\":0.5}\n"
+             "{\"env_steps\":16,\"wall_s\":4,\"episodes\":6,\"entropy\":0.4}\n"
+             "{\"env_steps\":24,\"wall_s\":2,\"episodes\":7,\"entropy\":0.3}\n");
+  const auto drawn = [&](PlotAxis x) { return charts_of({{paths, 475.0}}, {.metric = "entropy", .x = x}).at(0); };
+  EXPECT_THAT(drawn(PlotAxis::kTime).curves.at(0).points,
+              ::testing::ElementsAre(Point{1, 0.5}, Point{4, 0.4}, Point{6, 0.3}));
+  EXPECT_THAT(drawn(PlotAxis::kEpisodes).curves.at(0).points,
+              ::testing::ElementsAre(Point{3, 0.5}, Point{6, 0.4}, Point{7, 0.3}));
+  EXPECT_EQ(drawn(PlotAxis::kSteps).y_label, "entropy");
+  EXPECT_EQ(drawn(PlotAxis::kSteps).threshold, std::nullopt);
+  EXPECT_THAT(message_of<ConfigError>([&] {
+                (void)charts_of({{paths, {}}}, {.metric = "entrpy"});
+              }),
+              AllOf(HasSubstr("--metric entrpy"), HasSubstr("entropy")));
+}
+
+TEST_F(RunPictureTest, ARunOfSeveralPoliciesShowsEachOnes) {
+  const RunPaths paths = run("a", "KuhnPoker-v0", 1);
+  write_file(paths.metrics(),
+             "{\"env_steps\":8,\"episode_return_mean\":0,\"policy/a/episode_return_mean\":0.5,"
+             "\"policy/b/episode_return_mean\":-0.5}\n");
+  const Chart chart = charts_of({{paths, {}}}).at(0);
+  ASSERT_EQ(chart.curves.size(), 2u);
+  EXPECT_EQ(chart.curves[0].label, "policy a");
+  EXPECT_EQ(chart.curves[1].points, (std::vector<Point>{{8, -0.5}}));
+  EXPECT_EQ(charts_of({{paths, {}}}, {.metric = "episode_return_mean"}).at(0).curves.size(), 1u);
 }
 
 TEST_F(RunPictureTest, ARunWithoutMetricsIsAnEmptyCurve) {
   const RunPaths paths = run("a", "CartPole-v1", 1);
   std::filesystem::remove(paths.metrics());
-  EXPECT_TRUE(chart_of({{paths, {}}}).curves.at(0).points.empty());
+  EXPECT_TRUE(charts_of({{paths, {}}}).at(0).curves.at(0).points.empty());
   EXPECT_NO_THROW(draw_run(paths, {}));
   EXPECT_TRUE(std::filesystem::exists(paths.curve()));
 }
@@ -63,7 +130,7 @@ TEST_F(RunPictureTest, ARunWithoutMetricsIsAnEmptyCurve) {
 TEST_F(RunPictureTest, ABrokenSummaryDoesNotKeepThePictureFromBeingDrawn) {
   const RunPaths paths = run("a", "CartPole-v1", 1);
   write_file(paths.summary(), "{\"wall");
-  EXPECT_EQ(chart_of({{paths, {}}}).title, "CartPole-v1");
+  EXPECT_EQ(charts_of({{paths, {}}}).at(0).title, "CartPole-v1");
 }
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include "tandem/app/run/run_status.h"
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/error.h"
+#include "tandem/base/json_reader.h"
 #include "tandem/base/text.h"
 
 namespace tandem::app {
@@ -50,6 +51,14 @@ bool made_no_step(const fs::path& status_file) {
   }
 }
 
+bool summary_has_no_step(const fs::path& summary) {
+  try {
+    return read_json_file(summary).at("env_steps").as_int64() == 0;
+  } catch (const Error&) {
+    return false;  // who can tell
+  }
+}
+
 // A file that a run has before its first update, as it is then. Any other shows that it began, or is not ours.
 bool is_of_unbegun(const fs::directory_entry& entry) {
   std::error_code error;
@@ -59,6 +68,7 @@ bool is_of_unbegun(const fs::directory_entry& entry) {
   if (name == "trace.json" || name == "profile.txt") return true;  // of --profile, when the run has failed
   if (name == "metrics.jsonl") return entry.file_size(error) == 0 && !error;
   if (name == "checkpoints") return fs::is_empty(entry.path(), error) && !error;
+  if (name == "summary.json") return summary_has_no_step(entry.path());
   return name == "status.json.part" || (name == "status.json" && made_no_step(entry.path()));
 }
 
@@ -230,6 +240,7 @@ void RunFolder::keep_unbegun(std::string_view config) {
   std::error_code ignored;
   if (!fs::exists(paths_.config(), ignored)) return;
   remark_ = concat(paths_.folder.string(), " held a run that ended before its first update; this one takes its place");
+  fs::remove(paths_.summary(), ignored);  // the log tells how that one ended
   const std::string earlier = read_file(paths_.config());
   if (earlier == config) return;
   int number = 1;

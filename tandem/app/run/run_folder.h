@@ -30,6 +30,7 @@ struct RunPaths {
   [[nodiscard]] std::filesystem::path summary() const { return folder / "summary.json"; }
   [[nodiscard]] std::filesystem::path status() const { return folder / "status.json"; }
   [[nodiscard]] std::filesystem::path checkpoints() const { return folder / "checkpoints"; }
+  [[nodiscard]] std::filesystem::path best() const { return folder / "best"; }
   [[nodiscard]] std::filesystem::path curve() const { return folder / "curve.png"; }
   [[nodiscard]] std::filesystem::path log() const { return folder / "log.txt"; }
   [[nodiscard]] std::filesystem::path trace() const { return folder / "trace.json"; }

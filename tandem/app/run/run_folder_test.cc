@@ -45,6 +45,7 @@ class UnbegunRunTest : public ::testing::Test {
     write_file(folder_ / "log.txt", "why it failed\n");
     write_file(folder_ / "metrics.jsonl", "");
     write_status(folder_ / "status.json", {.env = "X", .algo = "ppo", .state = "failed"});
+    write_file(folder_ / "summary.json", "{\"end\":\"failed\",\"env_steps\":0}\n");
     write_file(folder_ / "events.out.tfevents.1.host", "head");
   }
 
@@ -59,6 +60,7 @@ TEST_F(UnbegunRunTest, GivesWayToANewOneAndLosesNothing) {
   {
     const RunFolder run = RunFolder::create(folder_, "env: Y\n");
     EXPECT_THAT(run.remark(), HasSubstr("its settings are in config.yaml.1"));
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "summary.json"));
   }
   {
     const RunFolder run = RunFolder::create(folder_, "env: Z\n");
@@ -89,6 +91,7 @@ TEST_F(UnbegunRunTest, WhatARunHasRecordedOrIsNotItsOwnKeepsItsPlace) {
   stays("metrics.jsonl", "{}\n");
   stays("status.json", "{");
   stays("summary.json", "{}");
+  stays("summary.json", "{\"env_steps\":1}");
   stays("rollouts.jsonl", "");
   stays("curve.png", "");
   stays("checkpoints/u000000000001.part", "");

@@ -23,6 +23,24 @@ rl::EnvRegistry with_plugins(rl::EnvRegistry environments, const TrainOptions& o
   return environments;
 }
 
+rl::EnvRegistry environments_of(const rl::EnvRegistry& environments, const TrainOptions& options,
+                                const std::vector<std::filesystem::path>& instead) {
+  rl::EnvRegistry known = with_plugins(environments, options, instead);
+  known.set_options(options.env, option_texts(options.env_options));
+  return known;
+}
+
+rl::EnvOptionTexts option_texts(const std::vector<std::string>& items) {
+  rl::EnvOptionTexts texts;
+  for (const std::string& item : items) {
+    const std::size_t equals = item.find('=');
+    if (equals == std::string::npos || equals == 0)
+      throw ConfigError(concat("'", item, "' is no NAME=VALUE, as in gravity=5"));
+    texts.emplace_back(item.substr(0, equals), item.substr(equals + 1));
+  }
+  return texts;
+}
+
 rl::PolicyFactory policy_factory(const PolicySettings& settings) {
   rl::MlpPolicyOptions options{.hidden = settings.hidden,
                                .activation = rl::activation(settings.activation),

@@ -27,6 +27,13 @@ namespace tandem::app {
 [[nodiscard]] rl::EnvRegistry with_plugins(rl::EnvRegistry environments, const TrainOptions& options,
                                            const std::vector<std::filesystem::path>& instead = {});
 
+/// The same, in which the options' environment has its own options. Throws ConfigError as EnvRegistry::set_options()
+/// does, and when there is no such environment.
+[[nodiscard]] rl::EnvRegistry environments_of(const rl::EnvRegistry& environments, const TrainOptions& options,
+                                              const std::vector<std::filesystem::path>& instead = {});
+/// Each "NAME=VALUE" as a pair. Throws ConfigError for an item that is none.
+[[nodiscard]] rl::EnvOptionTexts option_texts(const std::vector<std::string>& items);
+
 /// The policy that the options describe. The factory draws the initial weights from the generator that it is given.
 [[nodiscard]] rl::PolicyFactory policy_factory(const PolicySettings& settings);
 
@@ -65,7 +72,7 @@ Setup setup_for(const RunPlan& plan) {
   } else {
     setup.make_envs = env_maker(plan);
     setup.make_policy = policy_factory(options.policy);
-    setup.normalizer = options.normalize;
+    setup.normalizer = options.normalize.options();
   }
   return setup;
 }

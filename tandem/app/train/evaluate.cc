@@ -19,12 +19,6 @@ namespace {
 
 constexpr std::int64_t kMostAtOnce = 32;  // environments
 
-rl::PolicyMap policies_of(const TrainOptions& options, const rl::EnvRegistry& environments) {
-  if (const rl::MultiAgentEntry* entry = environments.find_multi_agent(options.env))
-    return policy_map_of(options, *entry);
-  return {{.name = "", .agents = {0}, .spec = environments.spec(options.env)}};
-}
-
 // A checkpoint keeps one flat list of tensors; these two prefixes mark what only training needs.
 model::NamedTensors model_part(model::NamedTensors state) {
   std::erase_if(state, [](const auto& tensor) {
@@ -34,13 +28,12 @@ model::NamedTensors model_part(model::NamedTensors state) {
 }
 
 // A run with several agents normalises nothing, so its checkpoint has no normalisers.
-TrainedPolicy load(const model::Checkpoint& checkpoint, const TrainOptions& options, const rl::MappedPolicy& policy) {
+TrainedPolicy load(const learner::ReadPart& read_part, const TrainOptions& options, const rl::MappedPolicy& policy) {
   const bool is_only = policy.name.empty();
   TrainedPolicy trained{.policy = policy_factory(options.policy)(policy.spec, at::detail::createCPUGenerator(0)),
-                        .normalizers = rl::Normalizers(policy.spec, options.normalize)};
-  model::copy_named(model_part(checkpoint.read_part(rl::PolicyNames(policy.name).part).tensors),
-                    model::named_state_of(*trained.policy));
-  if (is_only) trained.normalizers.load(checkpoint.read_part("normalizers").tensors);
+                        .normalizers = rl::Normalizers(policy.spec, options.normalize.options())};
+  model::copy_named(model_part(read_part(rl::PolicyNames(policy.name).part)), model::named_state_of(*trained.policy));
+  if (is_only) trained.normalizers.load(read_part(rl::kNormalizers));
   trained.policy->eval();
   return trained;
 }
@@ -57,8 +50,9 @@ struct Seat {
 // not favoured.
 class Player {
  public:
-  Player(std::vector<Seat> seats, const rl::EnvRegistry& environments, const std::string& env, int envs)
-      : seats_(std::move(seats)) {
+  Player(std::vector<Seat> seats, const rl::EnvRegistry& environments, const std::string& env, int envs,
+         const EvaluationOptions& how)
+      : seats_(std::move(seats)), how_(how) {
     if (const rl::MultiAgentEntry* entry = environments.find_multi_agent(env)) {
       several_ = entry->make(envs);
     } else {
@@ -74,8 +68,10 @@ class Player {
   }
 
   // Plays one episode in each of the first `count` environments and appends the results. All environments step until
-  // the last of these has ended; what an agent does after its end is not counted.
+  // the last of these has ended, or no more steps are to be made; what an agent does after its end is not counted.
   void play(std::span<const std::uint64_t> seeds, std::size_t count, Evaluation& into) {
+    if (one_) one_->set_progress(how_.progress);
+    if (several_) several_->set_progress(how_.progress);
     if (one_) one_->reset(seeds, arrays_.front().env);
     if (several_) several_->reset(seeds, arrays_);
     for (Seat& seat : seats_) {
@@ -85,8 +81,11 @@ class Player {
     std::vector<Episodes> played(
         arrays_.size(), {.returns = std::vector<double>(count, 0.0), .lengths = std::vector<std::int64_t>(count, 0)});
     std::vector<std::vector<std::uint8_t>> finished(arrays_.size(), std::vector<std::uint8_t>(count, 0));
-    for (std::size_t left = arrays_.size() * count; left > 0;) {
+    const auto before = static_cast<std::int64_t>(into.whole.returns.size());
+    std::size_t left = arrays_.size() * count;
+    for (std::int64_t made = 0; left > 0 && made < how_.most_steps; ++made) {
       step();
+      steps_ += static_cast<std::int64_t>(count);
       for (std::size_t agent = 0; agent < arrays_.size(); ++agent) {
         for (std::size_t env = 0; env < count; ++env) {
           if (finished[agent][env] != 0) continue;  // it waits for the others, or plays the next episode
@@ -97,8 +96,9 @@ class Player {
           left -= finished[agent][env];
         }
       }
+      how_.on_step(before + static_cast<std::int64_t>(count - (left + arrays_.size() - 1) / arrays_.size()), steps_);
     }
-    take(played, count, into);
+    take(played, finished, into);
   }
 
  private:
@@ -114,7 +114,7 @@ class Player {
         }
       }
       seat.actor->act(now.observation, now.action_mask, now.decisions());
-      now.to_bounds(seat.trained.policy->family());
+      now.to_bounds();
       for (std::size_t k = 0; k < seat.agents.size(); ++k) actions_[seat.agents[k]] = now.actions_of(k);
     }
     if (one_) one_->step(actions_.front(), arrays_.front().env);
@@ -122,21 +122,30 @@ class Player {
   }
 
   // Appends the round's episodes: for each agent, and for the whole the sum of returns and the longest length.
-  static void take(const std::vector<Episodes>& played, std::size_t count, Evaluation& into) {
-    for (std::size_t env = 0; env < count; ++env) {
+  static void take(const std::vector<Episodes>& played, const std::vector<std::vector<std::uint8_t>>& finished,
+                   Evaluation& into) {
+    for (std::size_t env = 0; env < finished.front().size(); ++env) {
       double sum = 0;
       std::int64_t length = 0;
+      bool is_whole = true;
       for (std::size_t agent = 0; agent < played.size(); ++agent) {
         Episodes& its = into.agents[agent].played;
+        if (finished[agent][env] == 0) {
+          ++its.cut_short;
+          is_whole = false;
+        }
         sum += its.returns.emplace_back(played[agent].returns[env]);
         length = std::max(length, its.lengths.emplace_back(played[agent].lengths[env]));
       }
       into.whole.returns.push_back(sum);
       into.whole.lengths.push_back(length);
+      into.whole.cut_short += is_whole ? 0 : 1;
     }
   }
 
   std::vector<Seat> seats_;
+  const EvaluationOptions& how_;
+  std::int64_t steps_ = 0;             // of all environments, over all rounds
   std::unique_ptr<rl::EnvGroup> one_;  // or several_: the environment has one agent or several
   std::unique_ptr<rl::MultiAgentGroup> several_;
   std::vector<rl::AgentArrays> arrays_;  // by agent of the environment
@@ -145,13 +154,19 @@ class Player {
 
 }  // namespace
 
+rl::PolicyMap policies_of(const TrainOptions& options, const rl::EnvRegistry& environments) {
+  if (const rl::MultiAgentEntry* entry = environments.find_multi_agent(options.env))
+    return policy_map_of(options, *entry);
+  return {{.name = "", .agents = {0}, .spec = environments.spec(options.env)}};
+}
+
 TrainedPolicy load_policy(const model::Checkpoint& checkpoint, const TrainOptions& options,
                           const rl::EnvRegistry& environments, const std::string& name) {
   const rl::PolicyMap map = policies_of(options, environments);
   const auto found =
       // A run with one policy needs no name.
       name.empty() && map.size() == 1 ? map.begin() : std::ranges::find(map, name, &rl::MappedPolicy::name);
-  if (found != map.end()) return load(checkpoint, options, *found);
+  if (found != map.end()) return load(parts_of(checkpoint), options, *found);
   if (map.front().name.empty())
     throw ConfigError(concat("--policy ", name, ": ", options.env, " has one agent, and one policy"));
   throw ConfigError(concat(name.empty() ? "the run has several policies; say which with --policy"
@@ -159,31 +174,36 @@ TrainedPolicy load_policy(const model::Checkpoint& checkpoint, const TrainOption
                            "; there are ", joined(map, &rl::MappedPolicy::name)));
 }
 
-Evaluation evaluate(const model::Checkpoint& checkpoint, const TrainOptions& options,
-                    const rl::EnvRegistry& environments, rl::Acting acting, std::int64_t episodes, std::uint64_t seed) {
-  if (episodes < 1) throw ConfigError(concat("episodes is ", episodes, "; it must be at least 1"));
-  const std::int64_t envs = std::min(kMostAtOnce, episodes);  // more than episodes would play for nothing
+learner::ReadPart parts_of(const model::Checkpoint& checkpoint) {
+  return [&checkpoint](const std::string& name) { return checkpoint.read_part(name).tensors; };
+}
+
+Evaluation evaluate(const learner::ReadPart& read_part, const TrainOptions& options,
+                    const rl::EnvRegistry& environments, const EvaluationOptions& how) {
+  if (how.episodes < 1) throw ConfigError(concat("episodes is ", how.episodes, "; it must be at least 1"));
+  if (how.most_steps < 1) throw ConfigError(concat("most_steps is ", how.most_steps, "; it must be at least 1"));
+  const std::int64_t envs = std::min(kMostAtOnce, how.episodes);  // more than episodes would play for nothing
   Evaluation result{.agents = std::vector<AgentEvaluation>(1)};
   const rl::MultiAgentEntry* entry = environments.find_multi_agent(options.env);
   if (entry != nullptr) result.agents.resize(entry->spec.agents.size());
   std::vector<Seat> seats;
   for (const rl::MappedPolicy& policy : policies_of(options, environments)) {
     for (const std::size_t agent : policy.agents) result.agents[agent].policy = policy.name;
-    Seat seat{.trained = load(checkpoint, options, policy),
+    Seat seat{.trained = load(read_part, options, policy),
               .agents = policy.agents,
               .now = rl::AgentRows(policy.spec, policy.agents.size(), static_cast<std::size_t>(envs)),
               .actor = nullptr};
-    seat.actor = rl::make_actor(*seat.trained.policy, {.acting = acting}, static_cast<std::int64_t>(seat.now.rows()),
-                                seed, static_cast<int>(seats.size()));
+    seat.actor = rl::make_actor(*seat.trained.policy, {.acting = how.acting},
+                                static_cast<std::int64_t>(seat.now.rows()), how.seed, static_cast<int>(seats.size()));
     seats.push_back(std::move(seat));
   }
-  Player player(std::move(seats), environments, options.env, static_cast<int>(envs));
-  for (std::int64_t first = 0; first < episodes; first += envs) {
+  Player player(std::move(seats), environments, options.env, static_cast<int>(envs), how);
+  for (std::int64_t first = 0; first < how.episodes; first += envs) {
     std::vector<std::uint64_t> seeds;
     // The last round draws seeds for rows that do not count, since a reset takes one for every environment.
     for (std::int64_t env = 0; env < envs; ++env)
-      seeds.push_back(derive_seed(seed, SeedPurpose::kEvaluation, static_cast<std::uint64_t>(first + env)));
-    player.play(seeds, static_cast<std::size_t>(std::min(envs, episodes - first)), result);
+      seeds.push_back(derive_seed(how.seed, SeedPurpose::kEvaluation, static_cast<std::uint64_t>(first + env)));
+    player.play(seeds, static_cast<std::size_t>(std::min(envs, how.episodes - first)), result);
   }
   if (entry == nullptr) result.agents.clear();
   for (std::size_t agent = 0; agent < result.agents.size(); ++agent)

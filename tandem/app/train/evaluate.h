@@ -1,15 +1,21 @@
 // app/train/evaluate.h: plays episodes with the policies of a checkpoint, of one agent or of several.
 //
+// `tandem eval` plays the policies of a checkpoint, a run that evaluates itself (eval.every_steps) those that it has at
+// that moment. Both play the same episodes with the same seed, so their numbers can be compared.
+//
 // Evaluation runs on the calling thread and on the CPU, whatever devices the training had. It blocks until every agent
-// of every counted episode has ended, so an environment that never ends an episode never returns.
+// of every counted episode has ended, or was cut short after EvaluationOptions::most_steps.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "tandem/app/config/train_options.h"
+#include "tandem/learner/state_parts.h"
 #include "tandem/model/files/checkpoint.h"
 #include "tandem/rl/env/env_registry.h"
+#include "tandem/rl/env/policy_map.h"
 #include "tandem/rl/policy/normalizer.h"
 #include "tandem/rl/policy/policy.h"
 #include "tandem/rl/policy/policy_options.h"
@@ -21,6 +27,8 @@ namespace tandem::app {
 struct Episodes {
   std::vector<double> returns = {};
   std::vector<std::int64_t> lengths = {};
+  /// Of them, those that had not ended after the most steps; their returns and lengths are those until then.
+  std::int64_t cut_short = 0;
 };
 
 /// An agent may end before the others; its return and its length stop there.
@@ -34,13 +42,29 @@ struct Evaluation {
   std::vector<AgentEvaluation> agents = {};  // in the environment's order; empty when it is one of a single agent
 };
 
-/// Plays `episodes` episodes, with the most probable actions or with drawn ones. Episode e has a start of its own,
-/// decided by `seed` and e alone; actions are drawn from streams that `seed` decides. `options`: those of the
-/// checkpoint's run. Throws ConfigError for an unknown environment or no episodes, CheckpointError when the checkpoint
-/// does not fit, EnvError.
-[[nodiscard]] Evaluation evaluate(const model::Checkpoint& checkpoint, const TrainOptions& options,
-                                  const rl::EnvRegistry& environments, rl::Acting acting, std::int64_t episodes,
-                                  std::uint64_t seed);
+/// Episode e has a start of its own, decided by `seed` and e alone; actions are drawn from streams that `seed` decides.
+struct EvaluationOptions {
+  rl::Acting acting = rl::Acting::kMode;
+  std::int64_t episodes = 100;
+  std::uint64_t seed = 0;
+  /// Of an episode, after which it is cut short: an environment need not have a time limit.
+  std::int64_t most_steps = 100'000;
+  /// The share of the run's steps that its environments are told (EnvGroup::set_progress()).
+  double progress = 1;
+  /// Called after each step of all environments with the episodes that are through and the steps made so far.
+  std::function<void(std::int64_t episodes, std::int64_t steps)> on_step = [](std::int64_t, std::int64_t) {};
+};
+
+/// Plays episodes with the most probable actions or with drawn ones. `read_part`: gives the parts of a run's state that
+/// playing needs. `options`: those of the run; `environments`: as environments_of() gives them. Throws ConfigError for
+/// an unknown environment or no episodes, CheckpointError when the parts do not fit, EnvError.
+[[nodiscard]] Evaluation evaluate(const learner::ReadPart& read_part, const TrainOptions& options,
+                                  const rl::EnvRegistry& environments, const EvaluationOptions& how);
+/// The parts of a checkpoint, which must outlive the function.
+[[nodiscard]] learner::ReadPart parts_of(const model::Checkpoint& checkpoint);
+
+/// The policies of a run; one agent's has no name. `environments`: as environments_of() gives them.
+[[nodiscard]] rl::PolicyMap policies_of(const TrainOptions& options, const rl::EnvRegistry& environments);
 
 /// A policy of a checkpoint with its parameters and buffers, in eval mode on the CPU, and the run's normalisers.
 struct TrainedPolicy {

@@ -33,7 +33,7 @@ void check_head(const TrainOptions& options, const rl::ActionSpace& action) {
 OptionCheck environment_check(const rl::EnvRegistry& environments, const char* key, CheckOfOne of_one,
                               CheckOfSeveral of_several) {
   return {key, [&environments, of_one = std::move(of_one), of_several = std::move(of_several)](const auto& options) {
-            const rl::EnvRegistry known = with_plugins(environments, options);
+            const rl::EnvRegistry known = environments_of(environments, options);
             if (const Entry* entry = known.find_multi_agent(options.env)) {
               if (of_several) of_several(options, *entry);
             } else if (of_one) {
@@ -67,7 +67,9 @@ rl::PolicyMap policy_map_of(const TrainOptions& options, const rl::MultiAgentEnt
 std::vector<OptionCheck> environment_checks(const rl::EnvRegistry& known) {
   using Options = const TrainOptions&;
   return {
-      environment_check(known, "env", [](Options, const rl::Spec&) {}),  // throws when there is none of this name
+      // The first two throw when there is none of this name, or it has no such options.
+      {"env", [&known](Options options) { (void)with_plugins(known, options).options(options.env); }},
+      environment_check(known, "env_options", [](Options, const rl::Spec&) {}),
       environment_check(
           known, "policy.head", [](Options options, const rl::Spec& spec) { check_head(options, spec.action); },
           [](Options options, const Entry& entry) {
@@ -76,8 +78,9 @@ std::vector<OptionCheck> environment_checks(const rl::EnvRegistry& known) {
       environment_check(
           known, "policy.torso",
           [](Options options, const rl::Spec& spec) { (void)rl::chosen_torso(options.policy.torso, spec); }),
-      environment_check(known, "normalize.observations",
-                        [](Options options, const rl::Spec& spec) { (void)rl::Normalizers(spec, options.normalize); }),
+      environment_check(
+          known, "normalize.observations",
+          [](Options options, const rl::Spec& spec) { (void)rl::Normalizers(spec, options.normalize.options()); }),
       refuse_several(
           known, "strategy", [](Options options) { return sync::depends_on_speed(options.strategy); },
           "whose learners need a strategy whose numbers do not depend on which replica is fast: replicated, divided or "
@@ -89,10 +92,10 @@ std::vector<OptionCheck> environment_checks(const rl::EnvRegistry& known) {
           known, "policy.recurrent", [](Options options) { return options.policy.recurrent != Recurrence::kNone; },
           "whose policies remember nothing so far; use none"),
       refuse_several(
-          known, "normalize.observations", [](Options options) { return options.normalize.observations; },
+          known, "normalize.observations", [](Options options) { return options.normalize.options().observations; },
           "for which nothing is normalised so far"),
       refuse_several(
-          known, "normalize.rewards", [](Options options) { return options.normalize.rewards; },
+          known, "normalize.rewards", [](Options options) { return options.normalize.options().rewards; },
           "for which nothing is normalised so far"),
       environment_check(known, "multi_agent.mapping", {},
                         [](Options options, const Entry& entry) { (void)policy_map_of(options, entry); }),

@@ -103,7 +103,8 @@ Summary summary_of(const TrainOptions& options, const RunProgress& progress, Run
 }
 
 void save_run(const rl::TrainingRun& run, const TrainOptions& options, const learner::StateParts& parts,
-              const RunProgress& progress, const std::string& config, model::CheckpointStore& store) {
+              const RunProgress& progress, const std::string& config, std::optional<double> score,
+              model::CheckpointStore& store) {
   model::CheckpointWriter writer = store.begin(run.updates());
   for (const auto& [name, tensors] : parts) writer.write_part(name, tensors);
   model::CheckpointInfo info{.kind = options.algo,
@@ -114,11 +115,10 @@ void save_run(const rl::TrainingRun& run, const TrainOptions& options, const lea
                                           {"cpu", instruction_sets(options)},
                                           {kDeviceType, device_type(options)},
                                           {kGradients, run.gradients_by()}},
-                             .score = {}};
+                             .score = score};
   // Counters that do not apply are left out rather than written as zero: a missing key is the answer.
   if (progress.solved_at_env_steps) info.counters[kSolved] = *progress.solved_at_env_steps;
   if (progress.resumed == ResumeExactness::kInexact) info.counters[kInexact] = 1;
-  if (!run.episodes().empty()) info.score = run.episodes().mean_return();
   writer.commit(info);
 }
 
@@ -191,6 +191,12 @@ model::Checkpoint find_checkpoint(const std::filesystem::path& path) {
     model::Checkpoint checkpoint = model::Checkpoint::open(path);
     checkpoint.verify();
     return checkpoint;
+  }
+  // The policies that were evaluated best while the run trained.
+  const std::filesystem::path plain = path.has_filename() ? path : path.parent_path();
+  if (plain == RunPaths{plain.parent_path()}.best() && holds_run(plain.parent_path())) {
+    if (std::optional<model::Checkpoint> best = model::CheckpointStore(plain).latest()) return *std::move(best);
+    throw ConfigError(concat(path.string(), " has no policy yet: the run was not evaluated while it trained"));
   }
   if (!holds_run(path)) {
     const bool is_checkpoints = holds_run(path.parent_path());

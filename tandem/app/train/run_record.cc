@@ -5,12 +5,14 @@
 #include "tandem/app/train/run_record.h"
 
 #include <cstring>
+#include <numeric>
 #include <sstream>
 
 #include "tandem/app/config/algorithm.h"
 #include "tandem/app/plot/run_picture.h"
 #include "tandem/app/run/quantity_text.h"
 #include "tandem/app/run/run_status.h"
+#include "tandem/app/train/evaluate.h"
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/clock.h"
 #include "tandem/base/json_reader.h"
@@ -24,6 +26,17 @@
 namespace tandem::app {
 namespace {
 
+template <typename Value>
+double mean_of(const std::vector<Value>& values) {
+  return static_cast<double>(std::reduce(values.begin(), values.end(), Value{})) / static_cast<double>(values.size());
+}
+
+// Of the one that is kept; nothing where none was evaluated.
+std::optional<double> best_score(const model::CheckpointStore& best) {
+  const std::vector<std::int64_t> updates = best.list();
+  return updates.empty() ? std::nullopt : best.open(updates.back()).info().score;
+}
+
 OverSteps over_steps(const sync::StepSizes& sizes, sync::OverSteps sync::StepSizes::*figure) {
   return {.min = (sizes.*figure).least, .mean = sizes.mean_of(figure), .max = (sizes.*figure).most};
 }
@@ -35,8 +48,8 @@ RunRecord::RunRecord(const Configuration& configuration, const rl::TrainingRun& 
       config_(configuration.yaml),
       run_(run),
       place_(place),
-      store_(place.folder.paths().checkpoints(), {.last = static_cast<int>(options_.checkpoint.keep_last), .best = 1}) {
-}
+      store_(place.folder.paths().checkpoints(), {.last = static_cast<int>(options_.checkpoint.keep_last), .best = 1}),
+      best_(place.folder.paths().best(), {.last = 1}) {}
 
 void RunRecord::resumed(const RunProgress& progress, const std::string& remark, std::int64_t lines_every) {
   progress_ = progress;
@@ -57,6 +70,7 @@ void RunRecord::begin() {
   last_ = last_known();
   // Later checkpoints come from a process that went further; this run would write other ones under their names.
   store_.discard_after(run_.updates());
+  best_.discard_after(run_.updates());
   first_step_ = run_.env_steps();
   sinks_.push_back(std::make_unique<JsonlSink>(place_.folder.paths().metrics()));
   if (options_.log.tensorboard) {
@@ -64,7 +78,8 @@ void RunRecord::begin() {
     if (was_late) sinks_.back()->write(to_record(last_));
   }
   last_.updates = run_.updates();
-  last_.env_steps = run_.env_steps();
+  last_.env_steps = evaluated_step_ = run_.env_steps();
+  if (options_.eval.every_steps) best_return_ = best_score(best_);
   const std::string batch = algorithm_of(options_).describe_batch(options_, run_);
   place_.log.info(concat(options_.env, ": ", counted(run_.replicas(), "replica"), " on ", options_.devices,
                          run_.ranks().size() > 1 ? concat(" of each of ", run_.ranks().size(), " ranks") : "", ", ",
@@ -112,7 +127,47 @@ bool RunRecord::has_line(std::int64_t update) const { return update % options_.l
 std::string RunRecord::line() const { return to_json(to_record(last_)); }
 
 void RunRecord::write_line() {
-  if (has_line(last_.updates)) write_metrics();
+  if (has_line(last_.updates) || evaluated_update_ == last_.updates) write_metrics();
+}
+
+bool RunRecord::evaluation_due(bool is_last) const {
+  const std::optional<std::int64_t> every = options_.eval.every_steps;
+  if (!every || evaluated_update_ == run_.updates()) return false;
+  return is_last || run_.env_steps() / *every > evaluated_step_ / *every;
+}
+
+void RunRecord::evaluate(const learner::StateParts& policies, const rl::EnvRegistry& environments) {
+  if (policies.empty())
+    throw ConfigError(concat("eval.every_steps: the policies of ", options_.algo, " cannot be played while it trains"));
+  const EvalSettings& eval = options_.eval;
+  const Clock::time_point start = Clock::now();
+  const Evaluation its = app::evaluate(
+      [&policies](const std::string& name) { return learner::part_of(policies, name); }, options_, environments,
+      {.acting = eval.deterministic ? rl::Acting::kMode : rl::Acting::kSample,
+       .episodes = eval.episodes,
+       .seed = static_cast<std::uint64_t>(options_.seed),
+       .most_steps = eval.max_steps,
+       .progress = std::min(1.0, static_cast<double>(run_.env_steps()) / static_cast<double>(options_.total_steps))});
+  const double mean = mean_of(its.whole.returns);
+  evaluated_update_ = run_.updates();
+  evaluated_step_ = run_.env_steps();
+  const bool is_best = !best_return_ || mean > *best_return_;
+  if (is_best) {
+    best_return_ = mean;
+    // What playing needs, and no more: a whole checkpoint could make the run learn from what is on its way.
+    save_run(run_, options_, policies, progress_, config_, mean, best_);
+  }
+  last_.figures.add("eval_return_mean", mean);
+  last_.figures.add("eval_length_mean", mean_of(its.whole.lengths));
+  last_.figures.add("eval_return_best", *best_return_);
+  last_.figures.add("eval_ms", 1e3 * seconds_since(start));
+  std::string line =
+      concat("evaluation after ", count_text(static_cast<double>(run_.env_steps())), " steps: return ",
+             value_text(mean), " over ", counted(eval.episodes, "episode"), is_best ? ", the best so far" : "");
+  if (its.whole.cut_short > 0) line += concat("; ", its.whole.cut_short, " cut short after ", eval.max_steps, " steps");
+  reached_target_ = eval.stop_at && mean >= *eval.stop_at;
+  if (reached_target_) line += concat("; eval.stop_at ", *eval.stop_at, " is reached: the run ends");
+  tell(line);
 }
 
 // Rates count from begin() and the steps made since, so that start-up and earlier processes are left out of them.
@@ -181,7 +236,9 @@ bool RunRecord::checkpoint_due(std::int64_t saved_updates) const {
 }
 
 void RunRecord::checkpoint(const learner::StateParts& parts) {
-  save_run(run_, options_, parts, progress_, config_, store_);
+  std::optional<double> score;
+  if (!run_.episodes().empty()) score = run_.episodes().mean_return();
+  save_run(run_, options_, parts, progress_, config_, score, store_);
   saved_at_ = Clock::now();
   place_.log.debug(concat("checkpoint after update ", run_.updates()));
 }
@@ -197,14 +254,13 @@ Summary RunRecord::summary_of(RunEnd end) const {
 // Writes as much as can still be told: the last line, the summary with the reason, and the picture.
 void RunRecord::failed(const std::string& why) {
   place_.progress.finish();
-  if (written_update_ == 0 && last_.updates == 0) return;  // nothing was made that one would want to know of
   try {
     // Where the others may go on they make an update again that not all have kept.
     if (written_update_ != last_.updates && place_.kept == nullptr) write_metrics();
     Summary summary = summary_of(RunEnd::kFailed);
     summary.failure = why;
     write_file(place_.folder.paths().summary(), to_json(summary) + "\n");
-    draw_run(place_.folder.paths(), run_.spec().reward_threshold);
+    if (written_update_ > 0) draw_run(place_.folder.paths(), run_.spec().reward_threshold);
   } catch (const std::exception& error) {  // the failure that is under way is what the user is told
     place_.log.error(concat("the summary could not be written: ", error.what()));
   }
@@ -251,6 +307,19 @@ Summary RunRecord::finish(RunEnd end, const std::vector<learner::ReplicaTeam::Wo
   place_.log.info(concat(summary.end == RunEnd::kFinished ? "finished" : "stopped", " after update ", run_.updates(),
                          ", environment step ", run_.env_steps(), "; state_sha256 ", summary.state_sha256));
   return summary;
+}
+
+void record_failed_start(const TrainPlace& place, const TrainOptions& options, const std::string& why) {
+  const RunPaths& paths = place.folder.paths();
+  try {
+    Summary summary = summary_of(options, {}, RunEnd::kFailed);
+    summary.shards = options.shards.value_or(0);
+    if (const JsonValue line = read_last_line(paths.metrics()); !line.is_null()) summary.last = from_line(line);
+    summary.failure = why;
+    write_file(paths.summary(), to_json(summary) + "\n");
+  } catch (const Error& error) {  // the failure that is under way is what the user is told
+    place.log.error(concat("the summary could not be written: ", error.what()));
+  }
 }
 
 void record_failure(const std::filesystem::path& folder, const TrainOptions& options, const RunProgress& progress,

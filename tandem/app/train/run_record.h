@@ -38,6 +38,13 @@ class RunRecord {
   [[nodiscard]] std::string line() const;
   /// Writes that line, if one of `log.every_updates` is due, when no rank goes back behind the update any more.
   void write_line();
+  /// Whether the run is to be evaluated after this update; `is_last`: the run ends with it.
+  [[nodiscard]] bool evaluation_due(bool is_last) const;
+  /// Plays episodes with the policies of this update; their figures join its line, and the best policies are kept in
+  /// the folder's best/. Blocks until they are through.
+  void evaluate(const learner::StateParts& policies, const rl::EnvRegistry& environments);
+  /// Whether an evaluation reached eval.stop_at.
+  [[nodiscard]] bool reached_target() const { return reached_target_; }
   /// The run ends after this update, since this rank got this signal.
   void stopping(int rank, int signal);
   /// `saved_updates`: how many updates the last checkpoint holds; 0 without one.
@@ -68,6 +75,7 @@ class RunRecord {
   const rl::TrainingRun& run_;
   const TrainPlace& place_;
   model::CheckpointStore store_;
+  model::CheckpointStore best_;  // policies that were evaluated best
   RunProgress progress_;
   std::vector<std::unique_ptr<MetricsSink>> sinks_;
   std::optional<RolloutRecord> rollouts_;  // from the first that may have ended early
@@ -77,8 +85,15 @@ class RunRecord {
   sync::StepSizes step_sizes_;                                // since begin()
   Clock::time_point started_, saved_at_;
   std::int64_t first_step_ = 0, written_update_ = 0;  // the last of metrics.jsonl
-  std::int64_t lines_every_ = 0;                      // of the process that wrote the checkpoint; 0: there is none
+  // The update that was evaluated last, and where that was; the best mean return of an evaluation.
+  std::int64_t evaluated_update_ = -1, evaluated_step_ = 0;
+  std::optional<double> best_return_;
+  bool reached_target_ = false;
+  std::int64_t lines_every_ = 0;  // of the process that wrote the checkpoint; 0: there is none
 };
+
+/// Writes the summary of a run that could not be built: it failed before its first update, or where it was to go on.
+void record_failed_start(const TrainPlace& place, const TrainOptions& options, const std::string& why);
 
 /// Makes summary.json, status.json and log.txt say that the run failed and why, with the figures of the last line of
 /// metrics.jsonl and `progress`: for a process that has neither the run nor its record any more, since the ranks that

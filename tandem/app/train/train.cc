@@ -13,6 +13,7 @@
 #include "tandem/app/config/algorithm.h"
 #include "tandem/app/train/rank_watch.h"
 #include "tandem/app/train/run_record.h"
+#include "tandem/app/train/warm_start.h"
 #include "tandem/base/text.h"
 #include "tandem/concurrency/trace.h"
 #include "tandem/rl/env/restarting_envs.h"
@@ -21,7 +22,7 @@ namespace tandem::app {
 namespace {
 
 // How rank 0 says that a training starts.
-constexpr double kBegins = 0, kGoesOnFromCheckpoint = 1, kGoesOnFromKept = 2;
+constexpr double kBegins = 0, kGoesOnFromCheckpoint = 1, kGoesOnFromKept = 2, kBeginsWarm = 3;
 
 // The loop of a run, as every rank does it; rank 0 keeps the record.
 class Training {
@@ -29,6 +30,7 @@ class Training {
   Training(const TrainOptions& options, const rl::EnvRegistry& environments, const learner::Ranks& ranks,
            const StopSignals& signals, KeptState* kept)
       : total_steps_(options.total_steps),
+        environments_(environments),
         ranks_(ranks),
         signals_(signals),
         kept_(kept),
@@ -46,7 +48,8 @@ class Training {
   std::optional<RunEnd> loop(RunRecord* record, const std::function<void(const std::string&)>& tell) {
     keep("");
     Decision decision = decide(record, false);  // a signal may have come before the first update
-    while (decision.stop == StopRequest::kNone && (run_->env_steps() < total_steps_ || !run_->all_reported())) {
+    while (decision.stop == StopRequest::kNone && !decision.target_reached &&
+           (run_->env_steps() < total_steps_ || !run_->all_reported())) {
       // Looked at before the next update, so that all ranks hold the same kept state when they leave.
       if (decision.meet_anew) return std::nullopt;
       const rl::RunReport report = update();
@@ -55,6 +58,7 @@ class Training {
         const Span span("record");
         record->account(report);
       }
+      if (record != nullptr && record->evaluation_due(run_->env_steps() >= total_steps_)) evaluate(*record);
       keep(hand_round_line(record));
       if (record != nullptr && kept_ != nullptr) kept_->progress = record->progress();
       if (restarts_) std::ranges::for_each(restarts_->take_remarks(), tell);
@@ -65,7 +69,11 @@ class Training {
     asked_ = decision.stop;
     if (record != nullptr && asked_ != StopRequest::kNone) record->stopping(decision.rank, decision.signal);
     if (run_->updates() != saved_updates_) checkpoint(record);
-    return run_->env_steps() >= total_steps_ ? RunEnd::kFinished : RunEnd::kStopped;
+    if (!run_->all_reported()) {  // a checkpoint learns from what is on its way
+      const rl::RunReport rest = run_->report_rest();
+      if (record != nullptr) record->account(rest);
+    }
+    return run_->env_steps() >= total_steps_ || decision.target_reached ? RunEnd::kFinished : RunEnd::kStopped;
   }
 
   void resumed() { saved_updates_ = run_->updates(); }
@@ -75,7 +83,7 @@ class Training {
  private:
   struct Decision {
     bool checkpoint = false;
-    bool meet_anew = false;
+    bool meet_anew = false, target_reached = false;
     StopRequest stop = StopRequest::kNone;
     int rank = 0, signal = 0;  // who was asked for it, and by which signal
   };
@@ -89,7 +97,7 @@ class Training {
 
   // The message of a rank to the others between two updates.
   struct Word {
-    std::int64_t checkpoint_due = 0, meet_anew = 0, signal = 0;
+    std::int64_t checkpoint_due = 0, meet_anew = 0, target_reached = 0, signal = 0;
     RunProgress progress = {};  // rank 0's
     StopRequest asked = StopRequest::kNone;
   };
@@ -100,9 +108,14 @@ class Training {
   Decision decide(const RunRecord* record, bool checkpoint_due) {
     Word mine{.checkpoint_due = checkpoint_due, .signal = signals_.first(), .asked = signals_.asked()};
     if (kept_ != nullptr && kept_->someone_waits()) mine.meet_anew = 1;
-    if (record != nullptr) mine.progress = record->progress();
+    if (record != nullptr) {
+      mine.progress = record->progress();
+      mine.target_reached = record->reached_target();
+    }
     const std::vector<Word> all = gather(mine);
-    Decision decision{.checkpoint = all.front().checkpoint_due > 0, .meet_anew = all.front().meet_anew > 0};
+    Decision decision{.checkpoint = all.front().checkpoint_due > 0,
+                      .meet_anew = all.front().meet_anew > 0,
+                      .target_reached = all.front().target_reached > 0};
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
       if (all[rank].asked <= decision.stop) continue;
       decision.stop = all[rank].asked;
@@ -146,6 +159,12 @@ class Training {
     return run_->update();
   }
 
+  // The other ranks wait in decide() meanwhile.
+  void evaluate(RunRecord& record) {
+    const Span span("evaluate");
+    record.evaluate(run_->policies(), environments_);
+  }
+
   // All ranks call save(), though only rank 0 writes the result.
   void checkpoint(RunRecord* record) {
     const Span span("checkpoint");
@@ -162,6 +181,7 @@ class Training {
   }
 
   const std::int64_t total_steps_;
+  const rl::EnvRegistry& environments_;  // the caller's
   const learner::Ranks ranks_;
   const StopSignals& signals_;
   KeptState* const kept_;  // null: the run ends with any of its ranks
@@ -182,6 +202,26 @@ void go_on(rl::TrainingRun& run, const KeptState& kept, RunRecord& record, std::
     remark = concat(run.spec().id, " cannot save its state, so new episodes were started");
   }
   record.resumed(progress, remark, lines_every);
+}
+
+// A run that cannot be built has a summary that says why.
+Training build(const TrainOptions& options, const rl::EnvRegistry& environments, const learner::Ranks& ranks,
+               const TrainPlace& place) {
+  try {
+    return {options, environments, ranks, place.signals, place.kept};
+  } catch (const std::exception& error) {
+    if (place.kept == nullptr || !place.kept->exists()) record_failed_start(place, options, error.what());
+    throw;
+  }
+}
+
+// Rank 0's part of a warm start.
+void begin_warm(rl::TrainingRun& run, const TrainOptions& options, const TrainPlace& place) {
+  const WarmSource source = read_warm_source(*options.init_from);
+  const std::string line = concat("begins with what ", source.place, " has learned");
+  place.log.info(line);
+  place.progress.say(line);
+  for (const std::string& note : warm_start(run, options, &source)) place.log.info(note);
 }
 
 bool can_go_on(const KeptState* kept, const std::exception& error) {
@@ -207,10 +247,11 @@ std::optional<Trained> train(const Configuration& configuration, const rl::EnvRe
   const bool has_kept = kept != nullptr && kept->exists();
   // The order is: build the run, tell the others how it starts, load, begin the record, loop, then finish. Errors of
   // the loop are recorded here, unless the ranks may go on from the kept state.
-  Training training(options, environments, ranks, place.signals, kept);
+  Training training = build(options, environments, ranks, place);
   rl::TrainingRun& run = training.run();
   RunRecord record(configuration, run, place);
-  (void)ranks.gather({has_kept ? kGoesOnFromKept : from ? kGoesOnFromCheckpoint : kBegins});
+  const bool is_warm = !has_kept && !from && options.init_from;
+  (void)ranks.gather({has_kept ? kGoesOnFromKept : from ? kGoesOnFromCheckpoint : is_warm ? kBeginsWarm : kBegins});
   if (has_kept) {
     go_on(run, *kept, record, options.log.every_updates);
   } else if (from) {
@@ -218,6 +259,8 @@ std::optional<Trained> train(const Configuration& configuration, const rl::EnvRe
     const RunProgress progress = load_run(run, options, *from, remark);
     record.resumed(progress, remark, metrics_interval(*from));
     training.resumed();
+  } else if (is_warm) {
+    begin_warm(run, options, place);
   }
   record.begin();
   training.watch().publish(place.folder.paths().status(),
@@ -259,7 +302,8 @@ std::optional<RunEnd> follow(const TrainOptions& options, const rl::EnvRegistry&
   Training training(options, environments, ranks, signals, kept);
   const double start = ranks.gather({kBegins}).front().front();  // as rank 0 says
   // The parts come from rank 0, so this rank gives no source of its own.
-  if (start != kBegins) (void)training.run().load({});
+  if (start == kBeginsWarm) (void)warm_start(training.run(), options, nullptr);
+  if (start == kGoesOnFromCheckpoint || start == kGoesOnFromKept) (void)training.run().load({});
   if (start == kGoesOnFromCheckpoint) training.resumed();
   const auto warn = [](const std::string& remark) { std::cerr << concat("tandem: warning: ", remark, "\n"); };
   std::optional<RunEnd> end;

@@ -66,7 +66,6 @@ std::vector<PolicySeat> policy_seats(const RunSetup& setup, const PolicyMap& map
     const auto rows = static_cast<std::int64_t>(map[p].agents.size()) * envs;
     seats.push_back({.agents = map[p].agents,
                      .spec = map[p].spec,
-                     .family = module.family(),
                      .actor = make_actor(module, setup.actor, rows, seed_of(setup, p), group),
                      .learns = map[p].trained});
   }
@@ -200,6 +199,14 @@ void save_policies(const std::vector<PolicyState>& policies, const learner::Rank
       streams.emplace_back(policy.names.generator, generator_of(*policy.team, shard).get_state());
     }
   }
+}
+
+model::NamedTensors copies_of(const model::NamedTensors& tensors) {
+  const at::NoGradGuard no_grad;
+  model::NamedTensors copies;
+  for (const auto& [name, tensor] : tensors)
+    copies.emplace_back(name, tensor.detach().to(at::kCPU, tensor.scalar_type(), false, true));
+  return copies;
 }
 
 void load_policy(const PolicyState& policy, std::int64_t passes, Range mine, const learner::StateParts& parts) {

@@ -154,6 +154,9 @@ void append(const std::string& prefix, const model::NamedTensors& tensors, model
 /// progress; on every rank the policies' random streams of the shards `mine`. Collective.
 void save_policies(const std::vector<PolicyState>& policies, const learner::Ranks& ranks, Range mine,
                    learner::StateParts& parts);
+/// Copies of tensors on the CPU, under their names.
+[[nodiscard]] model::NamedTensors copies_of(const model::NamedTensors& tensors);
+
 /// Loads what save_policies() wrote of one policy. `passes`: those of the one policy that has no progress of its own.
 void load_policy(const PolicyState& policy, std::int64_t passes, Range mine, const learner::StateParts& parts);
 

@@ -142,6 +142,9 @@ class TrainingRun {
 
   /// Whether update() has told of all that was learned; save() and the hashes may learn from what is on its way.
   [[nodiscard]] virtual bool all_reported() const = 0;
+  /// Tells of the rest, where all_reported() is false and no update() is to follow. It is no update of its own.
+  /// Collective.
+  [[nodiscard]] virtual RunReport report_rest() { return {}; }
 
   [[nodiscard]] virtual std::int64_t updates() const = 0;
   [[nodiscard]] virtual std::int64_t env_steps() const = 0;
@@ -166,6 +169,11 @@ class TrainingRun {
   [[nodiscard]] virtual std::string state_sha256() = 0;
   /// Work of every replica of the run so far. Collective.
   [[nodiscard]] virtual std::vector<learner::ReplicaTeam::Work> work() const = 0;
+
+  /// For evaluation while the run goes on, which must not change its numbers, as save() may.
+  /// Copies, on the CPU, of the parts of save() that playing needs: policies and normalisers, as they are after this
+  /// update. Of this rank alone, not collective; changes nothing. Empty: this algorithm's policies cannot be played.
+  [[nodiscard]] virtual learner::StateParts policies() { return {}; }
 
   /// All that a checkpoint needs, in parts. Collective; all ranks get all parts.
   [[nodiscard]] virtual learner::StateParts save() = 0;

@@ -23,6 +23,7 @@
 #include "tandem/rl/env/env_concepts.h"
 #include "tandem/rl/env/env_faults.h"
 #include "tandem/rl/env/env_group.h"
+#include "tandem/rl/env/env_options.h"
 #include "tandem/rl/env/observation_writer.h"
 #include "tandem/rl/env/state_bytes.h"
 
@@ -47,9 +48,10 @@ class EnvGroupOf final : public EnvGroup {
   /// A group of `count` environments, each made by `make`. Throws ConfigError when count < 1, the spec has faults or
   /// does not agree with the struct's own types; EnvError when making one fails. A spec() that is not static is asked
   /// of the first environment.
+  /// `options`: of a struct that has some (env_options.h).
   explicit EnvGroupOf(
-      int count, const Make& make = [] { return std::make_unique<Env>(); })
-      : slots_(make_slots(count, make)), spec_(slots_.front().env->spec()) {
+      int count, const Make& make = [] { return std::make_unique<Env>(); }, const EnvOptionTexts& options = {})
+      : giver_(options), slots_(make_slots(count, make, giver_)), spec_(slots_.front().env->spec()) {
     check_spec(spec_);
     check_types();
   }
@@ -76,10 +78,11 @@ class EnvGroupOf final : public EnvGroup {
     check_actions(spec_, slots_.size(), actions);
     for (std::size_t e = 0; e < slots_.size(); ++e) step_one(e, actions, out);
   }
+  void set_progress(double share) override { giver_.set_progress(share); }
   [[nodiscard]] bool can_save() const override { return SavesItsState<Env>; }
-  /// The bytes: format, id and number of environments, then for each environment its generator, its elapsed steps and
-  /// the bytes of its own save(), with their length. Throws EnvError unless can_save(), and when the struct's own
-  /// save() fails.
+  /// The bytes: format, id and number of environments, then for each environment its generator, its elapsed steps, its
+  /// options where it has some, and the bytes of its own save(), with their length. Throws EnvError unless can_save(),
+  /// and when the struct's own save() fails.
   [[nodiscard]] std::vector<std::byte> save() const override {
     if constexpr (!SavesItsState<Env>) {
       throw EnvError(concat(spec_.id, ": its states cannot be saved: it has no save() and load()"));
@@ -89,6 +92,7 @@ class EnvGroupOf final : public EnvGroup {
       for (std::size_t e = 0; e < slots_.size(); ++e) {
         // The generator belongs to the adapter, so a struct that keeps a reference need not save it.
         slots_[e].put(writer);
+        giver_.put(slots_[e].options, writer);
         guarded(e, EnvCall::kSave, [&] { writer.put_range(std::as_const(*slots_[e].env).save()); });
       }
       return writer.take();
@@ -109,6 +113,7 @@ class EnvGroupOf final : public EnvGroup {
         // reset draws do not matter: the generator's saved state replaces them.
         start(e, nullptr, out);
         slots_[e].get(reader, e, spec_.max_episode_steps);
+        guarded<CheckpointError>(e, EnvCall::kLoad, [&] { giver_.get(reader, *slots_[e].env, slots_[e].options); });
         const std::span<const std::byte> bytes = reader.get_bytes();
         guarded<CheckpointError>(e, EnvCall::kLoad, [&] {
           write_observation(spec_, slots_[e].env->load(bytes), out.observation, e);
@@ -127,14 +132,15 @@ class EnvGroupOf final : public EnvGroup {
   // Slots never move after construction, as EpisodeState asks.
   struct Slot : EpisodeState {
     std::unique_ptr<Env> env;
+    [[no_unique_address]] typename OptionGiver<Env>::Drawn options;
   };
   // Version of the bytes of save(); a change of their layout needs the next number. The first value of every saved
   // state; load() refuses another one.
-  static constexpr std::uint32_t kStateFormat = 1;
+  static constexpr std::uint32_t kStateFormat = OptionGiver<Env>::kStateFormat;
 
   // Errors of Tandem's own types pass unchanged, so that a ConfigError of the user's constructor stays one; others
   // become an EnvError with the environment's number.
-  static std::vector<Slot> make_slots(int count, const Make& make) {
+  static std::vector<Slot> make_slots(int count, const Make& make, const OptionGiver<Env>& giver) {
     if (count < 1) throw ConfigError(concat("a group of ", count, " environments; it needs at least 1"));
     std::vector<Slot> slots(static_cast<std::size_t>(count));
     for (std::size_t e = 0; e < slots.size(); ++e) {
@@ -146,6 +152,8 @@ class EnvGroupOf final : public EnvGroup {
         throw EnvError(concat("making environment ", e, " of ", count, " failed: ", error.what()));
       }
       if (slots[e].env == nullptr) throw EnvError(concat("making environment ", e, " of ", count, " gave none"));
+      guard_call<EnvError>([&] { return concat("environment ", e, " of ", count, " in configure(): "); },
+                           [&] { giver.begin(*slots[e].env); });
     }
     return slots;
   }
@@ -164,6 +172,7 @@ class EnvGroupOf final : public EnvGroup {
     Slot& slot = slots_[e];
     slot.elapsed = 0;
     guarded(e, EnvCall::kReset, [&] {
+      giver_.begin_episode(*slot.env, slot.random, slot.options);
       write_observation(spec_, call_reset(*slot.env, slot.random, first_seed), out.observation, e);
       write_mask(e, out);
     });
@@ -228,6 +237,7 @@ class EnvGroupOf final : public EnvGroup {
     TANDEM_CHECK(!spec_.has_action_mask || out.action_mask != nullptr, spec_.id);
   }
 
+  OptionGiver<Env> giver_;
   std::vector<Slot> slots_;
   const Spec spec_;
 };

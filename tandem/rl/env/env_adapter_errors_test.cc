@@ -43,6 +43,38 @@ TEST(EnvAdapterTest, AStateThatTheStructRefusesIsACheckpointErrorWithItsReason) 
   EXPECT_THROW(group.load(cut, buffers.arrays()), CheckpointError);
 }
 
+// Shows its step count, which its spec says is at most 1.
+struct Counter {
+  static Spec spec() {
+    return {.id = "Counter-v0",
+            .observation = {{.type = ElementType::kInt64, .low = {0}, .high = {1}}},
+            .action = Discrete{2}};
+  }
+  std::int64_t reset(std::uint64_t) { return steps = 0; }
+  StepResult<std::int64_t> step(std::int64_t action) { return {.observation = steps += action == 0 ? -1 : 1}; }
+  std::int64_t steps = 0;
+};
+
+TEST(EnvAdapterTest, AnIntegerOutsideOfItsBoundsIsNamedWithEnvironmentStepAndValue) {
+  EnvGroupOf<Counter> group(2);
+  EnvBuffers buffers(group);
+  const auto reason = [&](std::vector<std::int64_t> actions) -> std::string {
+    try {
+      step(group, buffers, actions);
+    } catch (const EnvError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  group.reset(std::vector<std::uint64_t>{1, 2}, buffers.arrays());
+  EXPECT_EQ(reason({1, 1}), "");
+  EXPECT_EQ(
+      reason({0, 1}),
+      "Counter-v0: environment 1 of 2 in step 2 of its episode: element 0 of its observation leaf 'obs' is 2; the "
+      "spec says 0 .. 1");
+  EXPECT_THAT(reason({0, 0}), HasSubstr("leaf 'obs' is -1; the spec says 0 .. 1"));
+}
+
 struct WrongAction {
   std::int64_t action;
   const char* reason;

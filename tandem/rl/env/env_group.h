@@ -68,6 +68,11 @@ class EnvGroup {
   /// reset or loaded; stepping it on is undefined.
   virtual void step(const EnvActions& actions, const EnvArrays& out) = 0;
 
+  /// Curricula follow it: laws such as linear(5, 9.8) of env_options.h.
+  /// The share of the run's steps that are made, from 0 to 1: told before a rollout, for episodes that begin from then
+  /// on. A group without options that change over the run has no use for it.
+  virtual void set_progress(double /*share*/) {}
+
   /// Whether save() and load() are exact. Where they are not, a resumed run starts new episodes and says so.
   [[nodiscard]] virtual bool can_save() const = 0;
   /// The whole state of every environment, random streams and elapsed steps included, for a checkpoint. Throws EnvError
@@ -114,7 +119,8 @@ class MultiAgentGroup {
   /// are not looked at. Throws EnvError as EnvGroup::step(), and when no agent of an environment would act next.
   virtual void step(std::span<const EnvActions> actions, std::span<const AgentArrays> out) = 0;
 
-  /// can_save(), save() and load() are as in EnvGroup. load() writes observation, action_mask and acts.
+  /// set_progress(), can_save(), save() and load() are as in EnvGroup. load() writes observation, action_mask and acts.
+  virtual void set_progress(double /*share*/) {}
   [[nodiscard]] virtual bool can_save() const = 0;
   [[nodiscard]] virtual std::vector<std::byte> save() const = 0;
   virtual void load(std::span<const std::byte> state, std::span<const AgentArrays> out) = 0;

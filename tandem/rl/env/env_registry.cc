@@ -55,9 +55,9 @@ std::string unknown(std::string_view id, const std::vector<std::string>& all) {
 }
 
 // The place of an id in entries that are sorted by id: where it is, or where it belongs.
-template <typename Entry>
-auto position(const std::vector<Entry>& entries, std::string_view id) {
-  return std::ranges::lower_bound(entries, id, {}, [](const Entry& e) { return std::string_view(e.spec.id); });
+template <typename Entries>
+auto position(Entries& entries, std::string_view id) {
+  return std::ranges::lower_bound(entries, id, {}, [](const auto& e) { return std::string_view(e.spec.id); });
 }
 
 template <typename Entry>
@@ -168,6 +168,37 @@ EnvRegistry EnvRegistry::native() {
   registry.add(of_tandem(entry_of<MultiAgentCartPole>()));
   registry.add(of_tandem(entry_of<KuhnPoker>()));
   return registry;
+}
+
+namespace {
+
+template <typename Entry>
+void configure(Entry& entry, const EnvOptionTexts& options) {
+  check_options(entry.spec.id, entry.options, options);
+  if (options.empty()) return;
+  const std::string id = entry.spec.id;
+  guard_call<ConfigError>([&] { return concat("environment '", id, "' does not take these options: "); },
+                          [&] { entry.spec = entry.spec_with(options); });
+  check_spec(entry.spec);
+  if (entry.spec.id != id) throw ConfigError(concat("with these options ", id, " calls itself ", entry.spec.id));
+  entry.make = [make = entry.make_with, options](int count) { return make(count, options); };
+}
+
+}  // namespace
+
+// find() throws for an id of neither kind.
+void EnvRegistry::set_options(std::string_view id, const EnvOptionTexts& options) {
+  if (find_multi_agent(id) != nullptr) {
+    configure(*position(multi_agent_entries_, id), options);
+  } else {
+    (void)find(id);
+    configure(*position(entries_, id), options);
+  }
+}
+
+const std::vector<EnvOption>& EnvRegistry::options(std::string_view id) const {
+  const MultiAgentEntry* entry = find_multi_agent(id);
+  return entry != nullptr ? entry->options : find(id).options;
 }
 
 const std::string* EnvRegistry::origin_of(std::string_view id) const {

@@ -37,6 +37,12 @@ struct Entry {
   /// Where the environment comes from, for listings: "tandem", "this program", or a plugin's path. It is no part of the
   /// environment, and nothing is decided by it.
   std::string origin = {};
+  /// The options that can be set of the environment (env_options.h).
+  std::vector<EnvOption> options = {};
+  /// As `spec` and `make`, with options; empty functions where there are none. EnvRegistry::set_options() puts them in
+  /// the place of those two. Called from several threads at once, as `make`.
+  std::function<ItsSpec(const EnvOptionTexts& options)> spec_with = {};
+  std::function<std::unique_ptr<Group>(int count, const EnvOptionTexts& options)> make_with = {};
 };
 using EnvEntry = Entry<Spec, EnvGroup>;
 using MultiAgentEntry = Entry<MultiAgentSpec, MultiAgentGroup>;
@@ -52,19 +58,42 @@ concept HasSeveralAgents = requires {
 /// that one may throw what the struct's constructor throws; the exception passes unchanged.
 template <typename Env>
 [[nodiscard]] EnvEntry entry_of() {
-  const auto make = [](int count) -> std::unique_ptr<EnvGroup> { return std::make_unique<EnvGroupOf<Env>>(count); };
-  if constexpr (requires { Env::spec(); }) {
-    return {Env::spec(), make};
-  } else {
-    return {Env().spec(), make};
+  const auto new_env = [] { return std::make_unique<Env>(); };
+  const auto spec_with = [](const EnvOptionTexts& options) -> Spec {
+    if constexpr (requires { Env::spec(); }) {
+      return Env::spec();
+    } else {
+      Env env;
+      OptionGiver<Env>(options).begin(env);
+      return env.spec();
+    }
+  };
+  EnvEntry entry{.spec = spec_with({}), .make = [new_env](int count) -> std::unique_ptr<EnvGroup> {
+                   return std::make_unique<EnvGroupOf<Env>>(count, new_env);
+                 }};
+  if constexpr (HasOptions<Env>) {
+    entry.options = Env::options().list();
+    entry.spec_with = spec_with;
+    entry.make_with = [new_env](int count, const EnvOptionTexts& options) -> std::unique_ptr<EnvGroup> {
+      return std::make_unique<EnvGroupOf<Env>>(count, new_env, options);
+    };
   }
+  return entry;
 }
 /// The entry of a user's struct of several agents.
 template <HasSeveralAgents Env>
 [[nodiscard]] MultiAgentEntry entry_of() {
-  return {Env::spec(), [](int count) -> std::unique_ptr<MultiAgentGroup> {
-            return std::make_unique<MultiAgentGroupOf<Env>>(count);
-          }};
+  MultiAgentEntry entry{.spec = Env::spec(), .make = [](int count) -> std::unique_ptr<MultiAgentGroup> {
+                          return std::make_unique<MultiAgentGroupOf<Env>>(count);
+                        }};
+  if constexpr (HasOptions<Env>) {
+    entry.options = Env::options().list();
+    entry.spec_with = [](const EnvOptionTexts& /*options*/) -> MultiAgentSpec { return Env::spec(); };
+    entry.make_with = [](int count, const EnvOptionTexts& options) -> std::unique_ptr<MultiAgentGroup> {
+      return std::make_unique<MultiAgentGroupOf<Env>>(count, options);
+    };
+  }
+  return entry;
 }
 
 /// Environments by name.
@@ -93,6 +122,12 @@ class EnvRegistry {
   /// Adds all environments of a plugin (plugin.h), or none. Throws ConfigError when the file is missing, is no plugin,
   /// was built for another tandem, throws while registering, or brings a spec with faults or an id that is taken.
   void load_plugin(const std::filesystem::path& path);
+
+  /// Groups of this id, and its spec, have these options from now on. Throws ConfigError naming all faults of them, and
+  /// when there is no environment of this id or its spec has faults with them.
+  void set_options(std::string_view id, const EnvOptionTexts& options);
+  /// The options of an environment of either kind; throws when there is none of this id.
+  [[nodiscard]] const std::vector<EnvOption>& options(std::string_view id) const;
 
   /// A group of `count` environments. Throws ConfigError, with the nearest known name, when there is none of this id,
   /// and when it has several agents.

@@ -35,6 +35,7 @@
 #include "tandem/base/error.h"
 #include "tandem/rl/env/env_faults.h"
 #include "tandem/rl/env/env_group.h"
+#include "tandem/rl/env/env_options.h"
 #include "tandem/rl/env/numpy_random.h"
 #include "tandem/rl/env/observation_writer.h"
 #include "tandem/rl/env/state_bytes.h"
@@ -80,7 +81,9 @@ class MultiAgentGroupOf final : public MultiAgentGroup {
  public:
   /// Throws ConfigError when count < 1, the spec has faults or does not agree with the struct's own types. What a
   /// constructor of `Env` throws passes unchanged.
-  explicit MultiAgentGroupOf(int count) : spec_(Env::spec()), whole_(whole_spec(spec_)) {
+  /// `options`: of a struct that has some (env_options.h).
+  explicit MultiAgentGroupOf(int count, const EnvOptionTexts& options = {})
+      : giver_(options), spec_(Env::spec()), whole_(whole_spec(spec_)) {
     check_spec(spec_);
     if (count < 1) throw ConfigError(concat("a group of ", count, " environments; it needs at least 1"));
     // The spec was checked above, so each agent's part of it can be used.
@@ -88,6 +91,7 @@ class MultiAgentGroupOf final : public MultiAgentGroup {
     check_types();
     slots_.resize(static_cast<std::size_t>(count));
     for (Slot& slot : slots_) {
+      giver_.begin(slot.env);
       slot.ended.assign(agents_.size(), 0);
       slot.acts.assign(agents_.size(), 0);
     }
@@ -114,6 +118,7 @@ class MultiAgentGroupOf final : public MultiAgentGroup {
                  " arrays, ", actions.size(), " actions");
     for (std::size_t e = 0; e < slots_.size(); ++e) step_one(e, actions, out);
   }
+  void set_progress(double share) override { giver_.set_progress(share); }
   /// Known when compiling: the struct has save() and load().
   [[nodiscard]] bool can_save() const override { return SavesItself<Env>; }
   /// The bytes: as EnvGroupOf's, with a byte an agent that says whether it has ended, before the bytes of the struct.
@@ -126,6 +131,7 @@ class MultiAgentGroupOf final : public MultiAgentGroup {
       writer.put_group(kStateFormat, spec_.id, slots_.size());
       for (std::size_t e = 0; e < slots_.size(); ++e) {
         slots_[e].put(writer);
+        giver_.put(slots_[e].options, writer);
         // load() compares their number with that of the agents.
         writer.put_bytes(std::as_bytes(std::span(slots_[e].ended)));
         guarded(e, EnvCall::kSave, [&] { writer.put_range(slots_[e].env.save()); });
@@ -146,6 +152,7 @@ class MultiAgentGroupOf final : public MultiAgentGroup {
         // load() then finds an environment that has been reset, and the rows of agents that have ended are filled.
         start(e, out);
         slot.get(reader, e, spec_.max_episode_steps);
+        guarded<CheckpointError>(e, EnvCall::kLoad, [&] { giver_.get(reader, slot.env, slot.options); });
         const std::span<const std::byte> ended = reader.get_bytes();
         if (ended.size() != slot.ended.size()) reader.fail(concat("it has ", ended.size(), " agents"));
         std::memcpy(slot.ended.data(), ended.data(), ended.size());
@@ -163,13 +170,14 @@ class MultiAgentGroupOf final : public MultiAgentGroup {
   // Slots never move after construction, as EpisodeState asks.
   struct Slot : EpisodeState {
     Env env;
+    [[no_unique_address]] typename OptionGiver<Env>::Drawn options;
     // By agent, 0 or 1: whether its own episode has ended; and whether it acts in the next step.
     std::vector<std::uint8_t> ended;
     // It decides whose actions the next step takes; load() makes it anew.
     std::vector<std::uint8_t> acts;
   };
   // Version of the bytes of save(); a change of their layout needs the next number.
-  static constexpr std::uint32_t kStateFormat = 1;
+  static constexpr std::uint32_t kStateFormat = OptionGiver<Env>::kStateFormat;
 
   // Compares the type of observe() with every agent's leaves, and masks with has_action_mask, once.
   void check_types() const {
@@ -190,6 +198,7 @@ class MultiAgentGroupOf final : public MultiAgentGroup {
     slot.elapsed = 0;
     std::ranges::fill(slot.ended, std::uint8_t{0});
     guarded(e, EnvCall::kReset, [&] {
+      giver_.begin_episode(slot.env, slot.random, slot.options);
       slot.env.reset(slot.random);
       show_next(e, out);
     });
@@ -287,6 +296,7 @@ class MultiAgentGroupOf final : public MultiAgentGroup {
     guard_call<Failure>(place, std::forward<Action>(action));
   }
 
+  OptionGiver<Env> giver_;
   const MultiAgentSpec spec_;
   // The whole environment, for messages; and each agent alone, as the functions for one agent take it. They are made
   // once from spec_, so that no step builds a spec.

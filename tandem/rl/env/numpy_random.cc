@@ -1,8 +1,11 @@
 #include "tandem/rl/env/numpy_random.h"
 
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <limits>
+#include <numeric>
+#include <utility>
 
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
@@ -56,6 +59,37 @@ std::array<std::uint32_t, 4> entropy_pool(std::uint64_t seed) {
   }
   return pool;
 }
+
+// The tables of NumPy's normal numbers. Layer i reaches from 0 to x[i]; the layers lie on each other from the widest,
+// x[255], where the tail begins, up to the peak.
+struct Ziggurat {
+  static constexpr double kTail = 3.6541528853610088;
+  // The area of each layer, in the last bits that NumPy has.
+  static constexpr double kArea = 0x1.43016a5a4372ep-8;
+
+  std::array<double, 256> width{};          // of a place, which is a 2^52-th of the layer
+  std::array<double, 256> bell{};           // exp(-x^2 / 2)
+  std::array<std::uint64_t, 256> inside{};  // places below this lie under the bell
+
+  Ziggurat() {
+    constexpr double kPlaces = 0x1.0p52;
+    // As a rectangle, the lowest layer would be this wide: it holds the tail as well.
+    const double lowest = kArea / std::exp(-0.5 * kTail * kTail);
+    width[0] = lowest / kPlaces;
+    inside[0] = static_cast<std::uint64_t>(kTail / lowest * kPlaces);
+    bell[0] = 1;
+    double x = kTail;
+    for (std::size_t layer = 255; layer > 0; --layer) {
+      // The logarithm that made NumPy's tables rounded this one differently, and all layers above follow from it.
+      if (layer == 37) x = std::nextafter(std::nextafter(x, 0.0), 0.0);
+      width[layer] = x / kPlaces;
+      bell[layer] = std::exp(-0.5 * x * x);
+      const double above = layer == 1 ? 0 : std::sqrt(-2 * std::log(kArea / x + bell[layer]));
+      inside[layer] = static_cast<std::uint64_t>(above / x * kPlaces);
+      x = above;
+    }
+  }
+};
 
 }  // namespace
 
@@ -117,6 +151,50 @@ std::int64_t NumpyGenerator::integers(std::int64_t low, std::int64_t high) {
     offset = below<Uint128>(largest + 1, [this] { return next_uint64(); });
   }
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(low) + offset);
+}
+
+std::vector<std::int64_t> NumpyGenerator::permutation(std::int64_t count) {
+  if (count < 0) throw EnvError(concat("permutation(", count, "): the count must be at least 0"));
+  std::vector<std::int64_t> order(static_cast<std::size_t>(count));
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+  // Shuffled from the end. NumPy draws each place by rejection, from as many bits as the largest one has.
+  for (std::uint64_t last = order.size(); last-- > 1;) {
+    const std::uint64_t mask = std::bit_ceil(last + 1) - 1;
+    std::uint64_t place = 0;
+    do {
+      place = mask & (last <= 0xffffffff ? next_uint32() : next_uint64());
+    } while (place > last);
+    std::swap(order[last], order[place]);
+  }
+  return order;
+}
+
+// Half of the bell is covered by 256 layers of equal area. A draw takes a layer and a place in it: nearly always the
+// place lies within the part of the layer that is all under the bell, and is the result.
+double NumpyGenerator::standard_normal() {
+  static const Ziggurat kZiggurat;
+  while (true) {
+    const std::uint64_t bits = next_uint64();
+    const std::size_t layer = bits & 0xff;
+    const std::uint64_t place = bits >> 9 & 0xfffffffffffff;
+    const double size = static_cast<double>(place) * kZiggurat.width[layer];
+    const double drawn = (bits >> 8 & 1) != 0 ? -size : size;
+    if (place < kZiggurat.inside[layer]) return drawn;
+    if (layer == 0) return normal_tail(place);
+    const double height = (kZiggurat.bell[layer - 1] - kZiggurat.bell[layer]) * random() + kZiggurat.bell[layer];
+    if (height < std::exp(-0.5 * drawn * drawn)) return drawn;
+  }
+}
+
+double NumpyGenerator::normal_tail(std::uint64_t place) {
+  while (true) {
+    const double beyond = -1 / Ziggurat::kTail * std::log1p(-random());
+    const double height = -std::log1p(-random());
+    if (height + height > beyond * beyond) {
+      const double drawn = Ziggurat::kTail + beyond;
+      return (place >> 8 & 1) != 0 ? -drawn : drawn;
+    }
+  }
 }
 
 NumpyGenerator::State NumpyGenerator::state() const {

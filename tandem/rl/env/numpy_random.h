@@ -10,12 +10,20 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <limits>
+#include <vector>
 
 namespace tandem::rl {
 
-/// PCG64 with the draws of numpy.random.Generator.
+/// PCG64 with the draws of numpy.random.Generator. A standard UniformRandomBitGenerator: std::shuffle() and the
+/// distributions of <random> take it, though these give other numbers with each C++ library.
 class NumpyGenerator {
  public:
+  using result_type = std::uint64_t;
+  [[nodiscard]] static constexpr result_type min() { return 0; }
+  [[nodiscard]] static constexpr result_type max() { return std::numeric_limits<result_type>::max(); }
+  result_type operator()() { return next_uint64(); }
+
   /// The generator numpy.random.Generator(PCG64(seed)), which gymnasium makes for `reset(seed=seed)`. The seed passes
   /// through numpy_seed_words(), so seeds that are close give streams that are not.
   explicit NumpyGenerator(std::uint64_t seed = 0);
@@ -31,6 +39,11 @@ class NumpyGenerator {
   double random() { return static_cast<double>(next_uint64() >> 11) * 0x1.0p-53; }
   /// A double in [low, high); `Generator.uniform(low, high)`.
   double uniform(double low, double high) { return low + (high - low) * random(); }
+  /// A normal number with that mean and standard deviation; `Generator.normal(mean, deviation)`, which draws from 256
+  /// layers (Marsaglia and Tsang, "The Ziggurat Method for Generating Random Variables", 2000).
+  double normal(double mean = 0, double deviation = 1) { return mean + deviation * standard_normal(); }
+  /// The numbers 0 .. count-1 in random order; `Generator.permutation(count)`. Throws EnvError for a negative count.
+  std::vector<std::int64_t> permutation(std::int64_t count);
   /// An integer in [low, high), each equally likely; `Generator.integers(low, high)`. Throws EnvError unless low <
   /// high.
   std::int64_t integers(std::int64_t low, std::int64_t high);
@@ -52,6 +65,10 @@ class NumpyGenerator {
 
  private:
   __extension__ using Uint128 = unsigned __int128;
+
+  double standard_normal();
+  // A draw of the tail beyond the ziggurat's lowest layer; `place` is what chose the layer.
+  double normal_tail(std::uint64_t place);
 
   Uint128 state_ = 0;
   Uint128 increment_ = 0;

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <limits>
+#include <random>
 #include <vector>
 
 #include "tandem/base/error.h"
@@ -65,6 +67,32 @@ TEST(NumpyGeneratorTest, IntegersAndRealsAreThoseOfNumpyInAnyMixture) {
   EXPECT_EQ(random.uniform(-0.05, 0.05), -0x1.d2702fc36a874p-6);
   EXPECT_EQ(random.uniform(-0.05, 0.05), -0x1.165ab386e54e0p-5);
   EXPECT_EQ(random.random(), 0x1.399eca7fb7039p-1);
+}
+
+// A million draws come from each of the 256 layers, and from the tail.
+TEST(NumpyGeneratorTest, NormalNumbersAreThoseOfNumpy) {
+  NumpyGenerator random(7);
+  EXPECT_EQ(random.normal(), 0x1.427a31c1ffc58p-10);
+  EXPECT_EQ(random.normal(10, 0.5), 0x1.44c7a96696cc1p+3);
+  std::uint64_t bits = 0;
+  for (int i = 0; i < 1'000'000; ++i) bits = std::rotl(bits, 1) ^ std::bit_cast<std::uint64_t>(random.normal());
+  EXPECT_EQ(bits, 0x99ec90047de8b4e1);
+}
+
+TEST(NumpyGeneratorTest, PermutationsAreThoseOfNumpy) {
+  NumpyGenerator random(7);
+  using Order = std::vector<std::int64_t>;
+  EXPECT_EQ(random.permutation(10), (Order{8, 0, 7, 1, 3, 6, 2, 4, 5, 9}));
+  EXPECT_EQ(random.permutation(1), (Order{0}));
+  EXPECT_EQ(random.permutation(0), Order{});
+  EXPECT_EQ(random.permutation(5), (Order{4, 3, 1, 2, 0}));
+  EXPECT_THROW(random.permutation(-1), EnvError);
+}
+
+TEST(NumpyGeneratorTest, StandardAlgorithmsTakeIt) {
+  static_assert(std::uniform_random_bit_generator<NumpyGenerator>);
+  NumpyGenerator random(7), same(7);
+  EXPECT_EQ(random(), same.next_uint64());
 }
 
 TEST(NumpyGeneratorTest, AStateContinuesTheStreamAlsoWithinASplitDraw) {

@@ -90,8 +90,20 @@ void copy(std::span<const Number> from, std::byte* to) {
   }
 }
 
-// Checks the number of elements, copies them and, of floating-point leaves, checks that all are finite. Throws EnvError
-// with the leaf's name and the first element that is wrong.
+// Policies of Tandem's look an integer up in a table that is as long as its bounds say. Throws EnvError with the first
+// one outside of them.
+inline void check_within_bounds(const Leaf& leaf, std::span<const std::int64_t> numbers) {
+  if (leaf.low.empty()) return;
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const auto number = static_cast<double>(numbers[i]);
+    if (number >= leaf.low[i] && number <= leaf.high[i]) continue;
+    throw EnvError(concat("element ", i, " of its observation leaf '", leaf.name, "' is ", numbers[i],
+                          "; the spec says ", leaf.low[i], " .. ", leaf.high[i]));
+  }
+}
+
+// Checks the number of elements and copies them; of floating-point leaves it checks that all are finite, of int64 ones
+// that they lie within the spec's bounds. Throws EnvError with the leaf's name and the first element that is wrong.
 template <typename Number>
 void write_numbers(const Leaf& leaf, std::span<const Number> numbers, std::byte* to) {
   if (numbers.size() != static_cast<std::size_t>(leaf.count())) {
@@ -109,6 +121,7 @@ void write_numbers(const Leaf& leaf, std::span<const Number> numbers, std::byte*
     copy<std::uint8_t>(numbers, to);
   } else {
     copy<std::int64_t>(numbers, to);
+    check_within_bounds(leaf, {reinterpret_cast<const std::int64_t*>(to), numbers.size()});
   }
 }
 

@@ -117,6 +117,7 @@ void RestartingEnvs::restart(std::size_t e, const EnvArrays& part, std::string w
     try {
       // The failed environment is destroyed after its successor exists.
       env.group = make_(1);
+      env.group->set_progress(progress_);
       const std::uint64_t seed = derive_seed(env.seed, SeedPurpose::kEnvGroup, env.failures);
       env.group->reset(std::span(&seed, 1), part);
       return;

@@ -61,6 +61,10 @@ class RestartingEnvs final : public EnvGroup {
   void reset(std::span<const std::uint64_t> seeds, const EnvArrays& out) override;
   /// Throws EnvError with the failure when the budget is used up, and for actions outside their space.
   void step(const EnvActions& actions, const EnvArrays& out) override;
+  void set_progress(double share) override {
+    progress_ = share;
+    for (One& env : envs_) env.group->set_progress(share);
+  }
   /// All environments are of one kind, so the first answers for all.
   [[nodiscard]] bool can_save() const override { return envs_.front().group->can_save(); }
   /// The state holds the seeds and failures of all environments, but not what is left of the budget.
@@ -97,6 +101,7 @@ class RestartingEnvs final : public EnvGroup {
   const std::shared_ptr<RestartBudget> budget_;
   std::vector<One> envs_;
   const Spec spec_;
+  double progress_ = 0;
   // The arrays that part() returns.
   EnvArrays part_;
 };

@@ -188,18 +188,22 @@ std::string describe(const Leaf& leaf) {
   return concat(leaf.name, " ", name_of(leaf.type), "[", joined(leaf.shape), "]");
 }
 
-// Bounds of a Box are shown when they are the same for all elements, which is the usual case; a list would be long.
+// Bounds that all elements share are shown once; of elements that differ, so many as a line has room for.
 std::string describe(const ActionSpace& space) {
   if (const auto* discrete = std::get_if<Discrete>(&space)) return concat("Discrete(", discrete->n, ")");
   if (const auto* multi = std::get_if<MultiDiscrete>(&space)) return concat("MultiDiscrete(", joined(multi->n), ")");
-  const auto& box = std::get<Box>(space);
-  std::string size = concat("Box(", box.low.size(), ")");
+  constexpr std::size_t kShown = 6;
+  const auto& [low, high] = std::get<Box>(space);
+  const std::string size = concat("Box(", low.size(), ")");
+  if (low.empty() || low.size() != high.size()) return size;
+  std::string bounds = concat("[", low.front(), ", ", high.front(), "]");
   // A list of equal bounds has no two neighbours that differ.
   const auto same = [](const std::vector<double>& v) {
     return std::adjacent_find(v.begin(), v.end(), std::not_equal_to<>()) == v.end();
   };
-  if (box.low.empty() || !same(box.low) || !same(box.high)) return size;
-  return concat(size, " in [", box.low.front(), ", ", box.high.front(), "]");
+  if (same(low) && same(high)) return concat(size, " in ", bounds);
+  for (std::size_t i = 1; i < std::min(low.size(), kShown); ++i) bounds += concat(" x [", low[i], ", ", high[i], "]");
+  return concat(size, " in ", bounds, low.size() > kShown ? " x ..." : "");
 }
 
 }  // namespace tandem::rl

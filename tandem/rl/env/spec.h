@@ -30,7 +30,8 @@ struct Leaf {
   /// Without the environment dimension; empty for a scalar. An image is {channels, height, width}.
   std::vector<std::int64_t> shape = {};
   /// Bounds of each element, both inclusive; both empty when there are none. They scale uint8 leaves and decide the
-  /// options of int64 ones in policies of Tandem's; values are not checked against them.
+  /// options of int64 ones in policies of Tandem's; so an int64 outside of them is an error when it is shown. Others
+  /// are not compared with them in training, only by check_env() (check/env_check.h).
   std::vector<double> low = {}, high = {};
 
   /// The elements of one observation: the product of `shape`, 1 for a scalar.

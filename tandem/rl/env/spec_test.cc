@@ -132,7 +132,9 @@ TEST(SpecTest, DescriptionsNameTypeShapeAndBounds) {
   EXPECT_EQ(describe(ActionSpace{Discrete{2}}), "Discrete(2)");
   EXPECT_EQ(describe(good().action), "MultiDiscrete(3, 2)");
   EXPECT_EQ(describe(ActionSpace{Box{{-2, -2}, {2, 2}}}), "Box(2) in [-2, 2]");
-  EXPECT_EQ(describe(ActionSpace{Box{{-2, -1}, {2, 2}}}), "Box(2)");
+  EXPECT_EQ(describe(ActionSpace{Box{{-2, -1}, {2, 2}}}), "Box(2) in [-2, 2] x [-1, 2]");
+  EXPECT_EQ(describe(ActionSpace{Box{{0, 1, 2, 3, 4, 5, 6}, {9, 9, 9, 9, 9, 9, 9}}}),
+            "Box(7) in [0, 9] x [1, 9] x [2, 9] x [3, 9] x [4, 9] x [5, 9] x ...");
 }
 
 }  // namespace

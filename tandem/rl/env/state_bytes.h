@@ -94,6 +94,12 @@ class StateReader {
   /// CheckpointError when the length is larger than the rest.
   [[nodiscard]] std::span<const std::byte> get_bytes() { return next(get<std::uint64_t>()); }
 
+  /// The next text, as put_text() wrote it; it lies in `bytes`.
+  [[nodiscard]] std::string_view get_text() {
+    const std::span<const std::byte> bytes = get_bytes();
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  }
+
   /// Throws CheckpointError unless the next value equals `expected`; `what` names it: "its format".
   template <typename Value>
   void expect(const Value& expected, const char* what) {
@@ -102,8 +108,7 @@ class StateReader {
   }
   /// Throws CheckpointError unless the next text equals `expected`. The texts are compared byte by byte.
   void expect_text(std::string_view expected, const char* what) {
-    const std::span<const std::byte> bytes = get_bytes();
-    const std::string_view found(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    const std::string_view found = get_text();
     if (found != expected) fail(concat(what, " is '", found, "' and must be '", expected, "'"));
   }
   /// Throws CheckpointError unless put_group() wrote the same next.

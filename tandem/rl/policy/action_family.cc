@@ -93,15 +93,14 @@ std::unique_ptr<model::Distribution> make_distribution(ActionFamily family, cons
   return nullptr;
 }
 
-void to_bounds(ActionFamily family, const Box& box, const float* given, std::int64_t rows, float* taken) {
+void to_bounds(const Box& box, const float* given, std::int64_t rows, float* taken) {
   const std::size_t size = box.low.size();
   for (std::int64_t row = 0; row < rows; ++row, given += size, taken += size) {
     for (std::size_t i = 0; i < size; ++i) {
-      double action = given[i];
-      if (family == ActionFamily::kSquashedNormal) {
-        action = box.low[i] + (action + 1) * 0.5 * (box.high[i] - box.low[i]);
-      }
-      taken[i] = static_cast<float>(std::clamp(action, box.low[i], box.high[i]));
+      const double low = box.low[i], high = box.high[i];
+      const bool has_range = std::isfinite(low) && std::isfinite(high);
+      const double action = has_range ? 0.5 * (low + high) + given[i] * 0.5 * (high - low) : given[i];
+      taken[i] = static_cast<float>(std::clamp(action, low, high));
     }
   }
 }

@@ -47,9 +47,10 @@ void check_family(ActionFamily family, const ActionSpace& space);
                                                                      const std::vector<at::Tensor>& parameters,
                                                                      const at::Tensor& mask = {});
 
-/// Turns `rows` rows of Box actions as the policy gave them into those that the environment takes. The family
-/// squashed_normal is stretched from (-1, 1) to low .. high, the others are clipped to the bounds. `given` and `taken`
-/// may be one array. Log-probabilities stay those of the actions as given.
-void to_bounds(ActionFamily family, const Box& box, const float* given, std::int64_t rows, float* taken);
+/// Turns `rows` rows of Box actions as the policy gave them into those that the environment takes. Policies act in
+/// units of the bounds: -1 is the lowest action and 1 the highest one, whatever the bounds are, and what lies beyond is
+/// clipped. An element that lacks a bound is taken as it is, and clipped to the other one. `given` and `taken` may be
+/// one array. Log-probabilities stay those of the actions as given.
+void to_bounds(const Box& box, const float* given, std::int64_t rows, float* taken);
 
 }  // namespace tandem::rl

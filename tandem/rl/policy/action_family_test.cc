@@ -64,14 +64,22 @@ TEST(ActionFamilyTest, TheMaskReachesTheDistribution) {
   EXPECT_EQ(d->log_prob(torch::tensor({1}, at::kLong)).item<float>(), -INFINITY);
 }
 
-TEST(ActionFamilyTest, NormalActionsAreClippedAndSquashedOnesStretchedToTheBounds) {
-  const std::vector<float> given{-3.0F, 0.25F, 0.5F, -1.0F};
-  std::vector<float> taken(4);
-  to_bounds(ActionFamily::kNormal, kTwoActions, given.data(), 2, taken.data());
-  EXPECT_EQ(taken, (std::vector<float>{-2.0F, 0.25F, 0.5F, 0.0F}));
-  const std::vector<float> squashed{-1.0F, 0.5F, 0.5F, -0.5F};
-  to_bounds(ActionFamily::kSquashedNormal, kTwoActions, squashed.data(), 2, taken.data());
-  EXPECT_EQ(taken, (std::vector<float>{-2.0F, 0.75F, 1.0F, 0.25F}));
+TEST(ActionFamilyTest, ActionsAreInUnitsOfTheBounds) {
+  const Box box{.low = {-2, 0, -INFINITY, 1}, .high = {2, 20, INFINITY, INFINITY}};
+  const std::vector<float> given{-3.0F, 0.25F, 7.0F, 0.5F, 0.5F, -1.0F, -9.0F, 3.0F};
+  std::vector<float> taken(8);
+  to_bounds(box, given.data(), 2, taken.data());
+  EXPECT_EQ(taken, (std::vector<float>{-2.0F, 12.5F, 7.0F, 1.0F, 1.0F, 0.0F, -9.0F, 3.0F}));
+}
+
+// Bounds of -1 and 1 change no bit.
+TEST(ActionFamilyTest, ActionsWithinTheUnitStayAsTheyAre) {
+  const Box box{.low = {-1}, .high = {1}};
+  for (const float action : {0.1F, -0.7F, 1e-30F, -1.0F}) {
+    float taken = 0;
+    to_bounds(box, &action, 1, &taken);
+    EXPECT_EQ(taken, action);
+  }
 }
 
 }  // namespace

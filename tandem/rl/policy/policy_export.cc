@@ -59,12 +59,14 @@ std::string normalize_source(const Spec& spec, const Normalizers* normalizers, t
 std::string act_source(const ActorCritic& policy, const std::string& type, torch::jit::Module& script) {
   const ActionSpace& space = policy.spec().action;
   if (const auto* box = std::get_if<Box>(&space)) {
-    script.register_buffer("action_low", at::tensor(box->low).to(at::kFloat));
-    script.register_buffer("action_high", at::tensor(box->high).to(at::kFloat));
-    const std::string action =
-        policy.family() == ActionFamily::kSquashedNormal
-            ? "self.action_low + (torch.tanh(head) + 1) * 0.5 * (self.action_high - self.action_low)"
-            : "head";
+    const at::Tensor low = at::tensor(box->low, at::kDouble), high = at::tensor(box->high, at::kDouble);
+    const at::Tensor has_range = low.isfinite().logical_and(high.isfinite());
+    script.register_buffer("action_low", low.to(at::kFloat));
+    script.register_buffer("action_high", high.to(at::kFloat));
+    script.register_buffer("action_middle", at::where(has_range, 0.5 * (low + high), 0.0).to(at::kFloat));
+    script.register_buffer("action_unit", at::where(has_range, 0.5 * (high - low), 1.0).to(at::kFloat));
+    const char* const mode = policy.family() == ActionFamily::kSquashedNormal ? "torch.tanh(head)" : "head";
+    const std::string action = concat("self.action_middle + ", mode, " * self.action_unit");
     return concat("def act(self, observation: ", type, ") -> Tensor:\n    head = self.forward(observation)[0][0]\n",
                   "    return torch.minimum(torch.maximum(", action, ", self.action_low), self.action_high)\n");
   }

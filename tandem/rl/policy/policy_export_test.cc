@@ -60,7 +60,7 @@ TEST(ScriptExportTest, EveryFamilyComputesWhatThePolicyComputes) {
     at::Tensor expected = policy.distribution(policy.forward({x}))->mode();
     if (std::holds_alternative<Box>(space)) {
       expected = expected.contiguous().clone();
-      to_bounds(policy.family(), kUnevenBox, expected.const_data_ptr<float>(), 20, expected.data_ptr<float>());
+      to_bounds(kUnevenBox, expected.const_data_ptr<float>(), 20, expected.data_ptr<float>());
     }
     const at::Tensor action = script.get_method("act")({x}).toTensor();
     EXPECT_EQ(action.scalar_type(), expected.scalar_type());

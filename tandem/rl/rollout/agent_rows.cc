@@ -59,9 +59,9 @@ Decisions AgentRows::decisions() {
   return decisions;
 }
 
-void AgentRows::to_bounds(ActionFamily family) {
+void AgentRows::to_bounds() {
   if (box_.empty()) return;
-  rl::to_bounds(family, std::get<Box>(spec_.action), action.const_data_ptr<float>(), static_cast<std::int64_t>(rows()),
+  rl::to_bounds(std::get<Box>(spec_.action), action.const_data_ptr<float>(), static_cast<std::int64_t>(rows()),
                 box_.data());
 }
 

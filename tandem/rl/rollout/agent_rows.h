@@ -42,8 +42,8 @@ class AgentRows : public ActedRows {
   [[nodiscard]] Decisions decisions();
   /// Returns the actions of the k-th agent, after to_bounds() where actions are a Box.
   [[nodiscard]] EnvActions actions_of(std::size_t k) const;
-  /// Brings Box actions into the bounds, as the family has it.
-  void to_bounds(ActionFamily family);
+  /// Brings Box actions into the bounds, as the environment takes them.
+  void to_bounds();
 
   /// Copies row by row what belongs to a decision: observation, mask, action, log_prob and value.
   /// Raw memory makes one loop copy all types: rows of a contiguous tensor have a fixed number of bytes.

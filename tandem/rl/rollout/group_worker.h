@@ -15,7 +15,6 @@
 #include "tandem/base/philox.h"
 #include "tandem/base/text.h"
 #include "tandem/concurrency/stall_watch.h"
-#include "tandem/rl/policy/action_family.h"
 #include "tandem/rl/policy/normalizer.h"
 #include "tandem/rl/rollout/fragment.h"
 #include "tandem/rl/rollout/sequences.h"
@@ -24,7 +23,7 @@
 namespace tandem::rl {
 
 /// Fixed for the worker's life. `gamma` must be the one that advantages are computed with. With several agents it
-/// discounts from decision to decision, however many steps of the environment lie between them, and the last three are
+/// discounts from decision to decision, however many steps of the environment lie between them, and the last two are
 /// not looked at.
 struct RolloutOptions {
   // T, the steps of each environment in a fragment.
@@ -34,8 +33,6 @@ struct RolloutOptions {
   // The decay of compute_gae(). Workers of several agents compute advantages by themselves.
   double gae_lambda = 0.95;
   TimeLimit time_limit = TimeLimit::kBootstrap;
-  // Decides how a Box action is brought into the bounds.
-  ActionFamily family = ActionFamily::kCategorical;
   // States are kept where these sequences begin, for policies that have states.
   SequenceOptions sequences = {};
   // Says which of observations and rewards are normalised.
@@ -58,6 +55,8 @@ class GroupWorker {
   /// Makes the fragment of update `update`, counted from 0, in memory of the worker's own: steps all environments as
   /// often as the options say. Throws EnvError. Before the first call: reset() or load().
   virtual void sample(std::int64_t update, const Normalizers& frozen) = 0;
+  /// The share of the run's steps that are made, for the environments (EnvGroup::set_progress()).
+  virtual void set_progress(double share) = 0;
   /// The fragment of a seat that learns, which sample() writes; the same object each time. With several agents its
   /// advantages are computed.
   [[nodiscard]] virtual Fragment& fragment(std::size_t seat) = 0;

@@ -95,7 +95,7 @@ void MultiAgentWorker::step(int t) {
     const Span span("act");
     seat.policy.actor->act(seat.now.observation, seat.now.action_mask, seat.now.decisions());
     if (seat.log) seat.log->decide(seat.now);
-    seat.now.to_bounds(seat.policy.family);
+    seat.now.to_bounds();
     for (std::size_t k = 0; k < seat.policy.agents.size(); ++k)
       actions_[seat.policy.agents[k]] = seat.now.actions_of(k);
   }

@@ -28,7 +28,6 @@ struct PolicySeat {
   std::vector<std::size_t> agents;
   // The observations and actions of each of these agents.
   Spec spec;
-  ActionFamily family = ActionFamily::kCategorical;
   // Acts for agents times environments rows.
   std::unique_ptr<Actor> actor;
   // Decisions are kept only where the policy learns.
@@ -54,6 +53,7 @@ class MultiAgentWorker final : public GroupWorker {
 
   /// A column of the policy's decisions, from the last collect() into the worker's own memory. The seat must learn.
   [[nodiscard]] Fragment& fragment(std::size_t policy) override { return seats_[policy].log->fragment(); }
+  void set_progress(double share) override { group_->set_progress(share); }
   [[nodiscard]] int envs() const override { return group_->size(); }
   [[nodiscard]] int steps_made() const override { return options_.steps; }
   [[nodiscard]] std::size_t policies() const { return seats_.size(); }

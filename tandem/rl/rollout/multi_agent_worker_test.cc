@@ -7,7 +7,7 @@
 #include "tandem/rl/env/env_registry.h"
 #include "tandem/rl/env/native/kuhn_poker.h"
 #include "tandem/rl/env/native/multi_agent_cartpole.h"
-#include "tandem/rl/env/testing/one_agent.h"
+#include "tandem/rl/env/one_agent_group.h"
 #include "tandem/rl/policy/actor/actor.h"
 #include "tandem/rl/policy/mlp_policy.h"
 #include "tandem/rl/rollout/rollout_worker.h"
@@ -51,13 +51,11 @@ TEST(MultiAgentWorkerTest, AnAgentThatActsInEveryStepHasTheNumbersThatItHasAlone
     for (const TimeLimit limit : {TimeLimit::kBootstrap, TimeLimit::kTerminal}) {
       SCOPED_TRACE(env);
       Alone alone(env);
-      const ActionFamily family = alone.policy.family();
-      RolloutWorker worker(
-          EnvRegistry::native().make(env, kEnvironments), alone.actor(),
-          {.steps = kFragmentSteps, .gamma = 0.9, .time_limit = limit, .family = family, .normalizer = {}}, 6);
+      RolloutWorker worker(EnvRegistry::native().make(env, kEnvironments), alone.actor(),
+                           {.steps = kFragmentSteps, .gamma = 0.9, .time_limit = limit, .normalizer = {}}, 6);
       std::vector<PolicySeat> seats;
-      seats.push_back({.agents = {0}, .spec = alone.policy.spec(), .family = family, .actor = alone.actor()});
-      MultiAgentWorker several(std::make_unique<testing::OneAgent>(EnvRegistry::native().make(env, kEnvironments)),
+      seats.push_back({.agents = {0}, .spec = alone.policy.spec(), .actor = alone.actor()});
+      MultiAgentWorker several(std::make_unique<OneAgentGroup>(EnvRegistry::native().make(env, kEnvironments)),
                                std::move(seats),
                                {.steps = kFragmentSteps, .gamma = 0.9, .gae_lambda = 0.8, .time_limit = limit}, 6);
       worker.reset(kRunSeed);
@@ -94,12 +92,11 @@ TEST(MultiAgentWorkerTest, AnAgentThatActsInEveryStepHasTheNumbersThatItHasAlone
 TEST(MultiAgentWorkerTest, WhatFollowsADecisionIsWhatItsAgentSeesNext) {
   Alone alone("CartPole-v1");
   RolloutWorker worker(EnvRegistry::native().make("CartPole-v1", kEnvironments), alone.actor(),
-                       {.steps = kFragmentSteps, .family = alone.policy.family(), .normalizer = {}}, 6);
+                       {.steps = kFragmentSteps, .normalizer = {}}, 6);
   std::vector<PolicySeat> seats;
   seats.push_back({.agents = {0}, .spec = alone.policy.spec(), .actor = alone.actor()});
-  MultiAgentWorker several(
-      std::make_unique<testing::OneAgent>(EnvRegistry::native().make("CartPole-v1", kEnvironments)), std::move(seats),
-      {.steps = kFragmentSteps}, 6);
+  MultiAgentWorker several(std::make_unique<OneAgentGroup>(EnvRegistry::native().make("CartPole-v1", kEnvironments)),
+                           std::move(seats), {.steps = kFragmentSteps}, 6);
   worker.reset(kRunSeed);
   several.reset(kRunSeed);
   const std::vector<std::unique_ptr<DecisionFragment>> fragments = several.make_fragments();

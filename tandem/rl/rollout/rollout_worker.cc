@@ -220,8 +220,8 @@ void RolloutWorker::step_environments(int t) {
   if (box_.empty()) {
     actions.discrete = fragment_->action.const_data_ptr<std::int64_t>() + stride;
   } else {
-    to_bounds(options_.family, std::get<Box>(group_->spec().action), fragment_->action.const_data_ptr<float>() + stride,
-              rows_, box_.data());
+    to_bounds(std::get<Box>(group_->spec().action), fragment_->action.const_data_ptr<float>() + stride, rows_,
+              box_.data());
     actions.box = box_.data();
   }
   const CallMark::Call step = mark_.enter();

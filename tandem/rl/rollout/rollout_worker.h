@@ -61,6 +61,7 @@ class RolloutWorker : public GroupWorker {
   void advance(const Normalizers& frozen);
   /// Since begin().
   [[nodiscard]] int steps_made() const override { return at_; }
+  void set_progress(double share) override { group_->set_progress(share); }
   [[nodiscard]] int envs() const override { return group_->size(); }
   /// In a fragment, at most.
   [[nodiscard]] int steps() const { return options_.steps; }

@@ -69,12 +69,7 @@ struct World {
       : normalizers(Counter::spec(), normalizer),
         actor(new Scripted(action)),
         worker(std::make_unique<EnvGroupOf<Counter>>(kEnvs), std::unique_ptr<Actor>(actor),
-               {.steps = kSteps,
-                .gamma = 0.5,
-                .time_limit = time_limit,
-                .family = ActionFamily::kCategorical,
-                .normalizer = normalizer},
-               6) {
+               {.steps = kSteps, .gamma = 0.5, .time_limit = time_limit, .normalizer = normalizer}, 6) {
     worker.reset(1);
   }
   Normalizers normalizers;
@@ -235,12 +230,7 @@ class Remembering final : public Actor {
 
 TEST(RolloutWorkerTest, StatesAreKeptWhereSequencesBeginAndWhereEpisodesAreCutShort) {
   RolloutWorker worker(std::make_unique<EnvGroupOf<Counter>>(kEnvs), std::make_unique<Remembering>(),
-                       {.steps = kSteps,
-                        .gamma = 0.5,
-                        .family = ActionFamily::kCategorical,
-                        .sequences = {.length = 4},
-                        .normalizer = {}},
-                       0);
+                       {.steps = kSteps, .gamma = 0.5, .sequences = {.length = 4}, .normalizer = {}}, 0);
   worker.reset(1);
   const Normalizers normalizers(Counter::spec(), {});
   for (int fragment = 0; fragment < 2; ++fragment) {

@@ -175,12 +175,10 @@ TEST(ImpalaShardsTest, ABatchInShardsIsTheSameBatch) {
     const std::shared_ptr<ActorCritic> policy = setup.make_policy(spec, at::detail::createCPUGenerator(7));
     policy->eval();
     std::unique_ptr<Actor> actor = make_actor(*policy, setup.actor, 8, setup.seed, 0);
-    RolloutWorker rollouts(std::move(group), std::move(actor),
-                           {.steps = setup.impala.rollout_steps,
-                            .family = policy->family(),
-                            .sequences = {.length = setup.impala.rollout_steps},
-                            .normalizer = {}},
-                           0);
+    RolloutWorker rollouts(
+        std::move(group), std::move(actor),
+        {.steps = setup.impala.rollout_steps, .sequences = {.length = setup.impala.rollout_steps}, .normalizer = {}},
+        0);
     rollouts.reset(setup.seed);
     const Normalizers plain(spec, {});
     (void)rollouts.collect(plain);  // so that the next begins with something to remember

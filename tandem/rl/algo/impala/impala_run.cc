@@ -210,7 +210,8 @@ std::optional<pipeline::Tagged<ImpalaRun::Queued>> ImpalaRun::produce(int worker
   fault_point("impala.collect");
   std::optional<SlotPool::Lease> slot = slots_.try_acquire();
   TANDEM_CHECK(slot.has_value(), "no slot for a batch");
-  const std::int64_t version = seats_->collect(worker, slot->index());
+  const auto before = static_cast<double>(claims_->claimed() - setup_.impala.batch_rows());
+  const std::int64_t version = seats_->collect(worker, before / static_cast<double>(setup_.total_steps), slot->index());
   return pipeline::Tagged<Queued>{.data = std::move(*slot), .tag = {.version = version, .samples = own_batch_rows()}};
 }
 
@@ -273,7 +274,7 @@ void ImpalaRun::take_the_rest() {
 }
 
 // Takes batches_per_update results, or all that are left at the end of the run. Several ranks make exactly so many
-// steps (permits_), so that their owners meet in finish_update() while all learners rest.
+// steps (permits_), so that their owners meet in report_rest() while all learners rest.
 RunReport ImpalaRun::update() {
   if (!pipeline_) start();
   if (permits_) permits_->grant(setup_.impala.batches_per_update);
@@ -286,7 +287,8 @@ RunReport ImpalaRun::update() {
     account(std::move(*learned));
   }
   if (env_steps_ >= setup_.total_steps) take_the_rest();
-  return finish_update();
+  ++updates_;
+  return report_rest();
 }
 
 // Counts one result of the learner. Batches that were too old have no step, but their samples and episodes count.
@@ -307,8 +309,7 @@ void ImpalaRun::account(Learned learned) {
 
 // Makes the report of what account() has counted since the last one. Samples of the processes before this one are added
 // after the ranks were combined, since every rank counts them.
-RunReport ImpalaRun::finish_update() {
-  ++updates_;
+RunReport ImpalaRun::report_rest() {
   unreported_ = 0;
   RunReport report{.learning = std::exchange(sums_, {}),
                    .sample_seconds = std::numeric_limits<double>::quiet_NaN()};  // it happens meanwhile

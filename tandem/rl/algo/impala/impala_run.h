@@ -55,6 +55,8 @@ class ImpalaRun final : public TrainingRun {
   /// Reports what came since the last call, batches that save() learned from in between included.
   RunReport update() override;
   [[nodiscard]] bool all_reported() const override { return unreported_ == 0; }
+  [[nodiscard]] RunReport report_rest() override;
+  [[nodiscard]] learner::StateParts policies() override { return seats_->policies(); }
 
   [[nodiscard]] std::int64_t updates() const override { return updates_; }
   /// Environment steps of all batches that came to the learners, batches included that were too old to be learned from.
@@ -126,7 +128,6 @@ class ImpalaRun final : public TrainingRun {
   void exchange(std::size_t buffer, const pipeline::LearnStep& step, Learned& learned);
   [[nodiscard]] std::optional<Learned> next();
   void account(Learned learned);
-  RunReport finish_update();
   void combine_ranks(RunReport& report);
 
   // The seats refer to it, so it comes before them.

@@ -36,7 +36,7 @@ QueuedBatch ImpalaSampler::make_slot() const {
 
 // The reading ends before the rollout begins: copying takes microseconds and a rollout much longer, and the writer must
 // find a free copy meanwhile. Fragments of one agent are written by the environments and the policy in place.
-std::int64_t ImpalaSampler::collect(pipeline::Published<Behaviour>& newest, QueuedBatch& into) {
+std::int64_t ImpalaSampler::collect(pipeline::Published<Behaviour>& newest, double progress, QueuedBatch& into) {
   {
     const auto reading = newest.read();
     if (reading.version() != version_) {
@@ -47,10 +47,12 @@ std::int64_t ImpalaSampler::collect(pipeline::Published<Behaviour>& newest, Queu
   }
   into.results.clear();
   if (envs_.of_one) {
+    for (const auto& group : envs_.of_one->groups()) group->set_progress(progress);
     envs_.of_one->collect(normalizers_, into.parts);
     for (const auto& group : envs_.of_one->groups()) group->append_results(into.results);
   }
   for (std::size_t group = 0; group < envs_.of_several.size(); ++group) {
+    envs_.of_several[group]->set_progress(progress);
     envs_.of_several[group]->collect(into.decisions[group]);
     envs_.of_several[group]->append_results(into.results);
   }
@@ -80,7 +82,7 @@ ImpalaSeats::ImpalaSeats(const ImpalaSetup& setup, const ImpalaMemory& memory, C
       shards_(map_.size()),
       moments_(spec_, setup_.normalizer) {
   build_seats(patience);
-  behaviour_ = std::make_unique<pipeline::Published<Behaviour>>(setup_.impala.workers, [this] {
+  behaviour_ = std::make_unique<pipeline::Published<Behaviour>>(setup_.impala.workers + 1, [this] {
     Behaviour copy{.weights = {}, .normalizers = normalizers_};
     for (const Seat& seat : seats_) {
       if (seat.learner) copy.weights.push_back(copies_of(seat.learner->weights()));
@@ -129,7 +131,6 @@ SampledEnvs ImpalaSeats::build_envs(std::span<const std::shared_ptr<ActorCritic>
   const RolloutOptions options{.steps = impala.rollout_steps,
                                .gamma = impala.gamma,
                                .time_limit = impala.time_limit,
-                               .family = policy.family(),
                                .sequences = {.length = impala.rollout_steps},
                                .normalizer = setup_.normalizer};
   SampledEnvs all;
@@ -305,6 +306,24 @@ void ImpalaSeats::publish(std::int64_t version) {
     }
     copy.normalizers = normalizers_;
   });
+}
+
+// The learner may be in a step, so its own weights are not looked at.
+learner::StateParts ImpalaSeats::policies() {
+  const auto reading = behaviour_->read();
+  learner::StateParts parts;
+  std::size_t next = 0;
+  for (std::size_t s = 0; s < seats_.size(); ++s) {
+    model::NamedTensors tensors = model::named_state_of(seats_[s].policy());
+    if (seats_[s].learner) {
+      const Weights& weights = reading.value().weights[next++];
+      TANDEM_CHECK(weights.size() == tensors.size(), weights.size(), " weights of ", tensors.size(), " tensors");
+      for (std::size_t i = 0; i < tensors.size(); ++i) tensors[i].second = weights[i];
+    }
+    parts.emplace_back(PolicyNames(map_[s].name).part, rl::copies_of(tensors));
+  }
+  if (!has_agents()) parts.emplace_back(kNormalizers, reading.value().normalizers.state());
+  return parts;
 }
 
 void ImpalaSeats::forget() {

@@ -78,8 +78,9 @@ class ImpalaSampler {
 
   /// Memory for a batch.
   [[nodiscard]] QueuedBatch make_slot() const;
-  /// Collects a batch with the newest behaviour, and returns its version. Throws EnvError.
-  std::int64_t collect(pipeline::Published<Behaviour>& newest, QueuedBatch& into);
+  /// Collects a batch with the newest behaviour, and returns its version. `progress`: the share of the run's steps that
+  /// batches before it make. Throws EnvError.
+  std::int64_t collect(pipeline::Published<Behaviour>& newest, double progress, QueuedBatch& into);
   /// The next batch takes the newest behaviour, even if its version is that of the last batch.
   void forget() { version_ = -1; }
 
@@ -120,8 +121,8 @@ class ImpalaSeats {
   [[nodiscard]] std::string gradients_by() const;
 
   /// `worker` collects a batch with the newest weights. Returns their version. Throws EnvError.
-  std::int64_t collect(int worker, std::size_t slot) {
-    return samplers_[index_of(worker)]->collect(*behaviour_, queued_[slot]);
+  std::int64_t collect(int worker, double progress, std::size_t slot) {
+    return samplers_[index_of(worker)]->collect(*behaviour_, progress, queued_[slot]);
   }
   /// Copies everything out of the slot, results included, so that the worker can have it back at once.
   void load_batch(std::size_t slot, std::size_t buffer);
@@ -137,6 +138,8 @@ class ImpalaSeats {
   /// pass over it was made before. Returns those of all ranks. Throws InvariantError when a message is too short, and
   /// what Ranks::gather() throws when a rank is lost.
   std::int64_t exchange(std::size_t buffer, std::int64_t new_samples, bool dropped, std::size_t telling);
+  /// Copies of what workers act with at present: see TrainingRun::policies().
+  [[nodiscard]] learner::StateParts policies();
   /// Workers act with the present weights and normalizers from their next fragment on.
   void publish(std::int64_t version);
 

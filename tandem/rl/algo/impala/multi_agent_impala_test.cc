@@ -9,7 +9,7 @@
 #include "tandem/rl/algo/run_parts.h"
 #include "tandem/rl/algo/testing/small_impala.h"
 #include "tandem/rl/env/env_registry.h"
-#include "tandem/rl/env/testing/one_agent.h"
+#include "tandem/rl/env/one_agent_group.h"
 #include "tandem/rl/policy/mlp_policy.h"
 
 namespace tandem::rl {
@@ -277,11 +277,10 @@ TEST(MultiAgentImpalaLossTest, AnAgentThatActsInEveryStepLearnsWhatItLearnsAlone
       ImpalaLearner alone(setup, learned, std::chrono::minutes(1)), several(setup, learned, std::chrono::minutes(1));
       const std::shared_ptr<ActorCritic> acting = setup.make_policy(spec, at::detail::createCPUGenerator(8));
       const auto actor = [&] { return make_actor(*acting, {}, kEnvsOfBoth, 5, 0); };
-      RolloutWorker worker(make(kEnvsOfBoth), actor(),
-                           {.steps = kStepsOfBoth, .family = acting->family(), .normalizer = {}}, 0);
+      RolloutWorker worker(make(kEnvsOfBoth), actor(), {.steps = kStepsOfBoth, .normalizer = {}}, 0);
       std::vector<PolicySeat> seats;
-      seats.push_back({.agents = {0}, .spec = spec, .family = acting->family(), .actor = actor()});
-      MultiAgentWorker agents(std::make_unique<testing::OneAgent>(make(kEnvsOfBoth)), std::move(seats),
+      seats.push_back({.agents = {0}, .spec = spec, .actor = actor()});
+      MultiAgentWorker agents(std::make_unique<OneAgentGroup>(make(kEnvsOfBoth)), std::move(seats),
                               {.steps = kStepsOfBoth}, 0);
       worker.reset(3);
       agents.reset(3);

@@ -78,6 +78,10 @@ class GroupRollout {
   GroupRollout(StragglerSetup setup, std::vector<RolloutGroup> groups, int first_group, int steps,
                const std::optional<ProgressBoard>& board);
 
+  /// Told before a rollout; see GroupWorker.
+  void set_progress(double share) const {
+    for (const RolloutGroup& group : groups_) group.worker->set_progress(share);
+  }
   /// Makes the fragments of update `update`, counted from 0. Throws EnvError, and RunError when the record ends before.
   void collect(std::int64_t update, const Normalizers& frozen);
   /// Tells how long the learning after the rollout took, which some rules compare with the time that is saved.

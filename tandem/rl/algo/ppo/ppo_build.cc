@@ -99,7 +99,6 @@ std::unique_ptr<GroupWorker> PpoRun::make_worker(int shard, int local) {
                                .gamma = setup_.ppo.gamma,
                                .gae_lambda = setup_.ppo.gae_lambda,
                                .time_limit = setup_.ppo.time_limit,
-                               .family = policy.family(),
                                .sequences = setup_.ppo.sequences.value_or(SequenceOptions{}),
                                .normalizer = setup_.normalizer};
   if (is_several()) {

@@ -106,6 +106,7 @@ void PpoRun::collect(std::size_t local) {
   };
   const Clock::time_point start = Clock::now();
   all_at(Phase::kSample);
+  rollouts_[local]->set_progress(progress_);
   rollouts_[local]->collect(updates_, normalizers_);
   if (is_several()) {
     all_at(Phase::kWait);  // until it is the policy's turn to learn

@@ -60,6 +60,7 @@ class PpoRun final : public TrainingRun {
   /// ranks. Throws RunError when a policy has too few decisions to learn from.
   RunReport update() override;
   [[nodiscard]] bool all_reported() const override { return true; }
+  [[nodiscard]] learner::StateParts policies() override;
 
   [[nodiscard]] std::int64_t updates() const override { return updates_; }
   [[nodiscard]] std::int64_t env_steps() const override { return env_steps_; }

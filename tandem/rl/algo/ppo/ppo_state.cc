@@ -22,6 +22,14 @@ std::vector<PolicyState> PpoRun::policy_states() {
   return states;
 }
 
+learner::StateParts PpoRun::policies() {
+  learner::StateParts parts;
+  for (const PolicyState& policy : policy_states())
+    parts.emplace_back(policy.names.part, copies_of(model::named_state_of(policy.module)));
+  if (!is_several()) parts.emplace_back(kNormalizers, normalizers_.state());
+  return parts;
+}
+
 std::string PpoRun::params_sha256() { return params_sha256_of(policy_states()); }
 
 std::string PpoRun::state_sha256() {

@@ -21,6 +21,7 @@ class WrappedEnvs : public EnvGroup {
   [[nodiscard]] int size() const override { return inner_->size(); }
   void reset(std::span<const std::uint64_t> seeds, const EnvArrays& out) override { inner_->reset(seeds, out); }
   void step(const EnvActions& actions, const EnvArrays& out) override { inner_->step(actions, out); }
+  void set_progress(double share) override { inner_->set_progress(share); }
   [[nodiscard]] bool can_save() const override { return inner_->can_save(); }
   [[nodiscard]] std::vector<std::byte> save() const override { return inner_->save(); }
   void load(std::span<const std::byte> state, const EnvArrays& out) override { inner_->load(state, out); }

@@ -1,0 +1,47 @@
+#include <tandem/rl/env/plugin.h>
+
+#include <array>
+#include <cmath>
+
+using namespace tandem::rl;
+
+// A rocket that is to stay five metres above the ground.
+struct Hover {
+  using Seen = std::array<float, 2>;  // height and speed
+
+  struct Options {
+    double gravity = 9.8;
+    double wind = 0;
+  };
+  static OptionsOf<Options> options() {
+    return {{"gravity", &Options::gravity, "Acceleration downwards, m/s^2.", {.least = 0, .most = 15}},
+            {"wind", &Options::wind, "Standard deviation of the gusts, m/s^2.", {.least = 0, .most = 10}}};
+  }
+  void configure(const Options& options) { its_ = options; }
+
+  static Spec spec() {
+    return {.id = "Hover-v0",
+            .observation = {{.shape = {2}}},
+            .action = Box{{0}, {20}},  // thrust, m/s^2
+            .max_episode_steps = 200};
+  }
+  Seen reset(NumpyGenerator& random) {
+    random_ = &random;
+    seen_ = {static_cast<float>(random.uniform(2, 8)), 0};
+    return seen_;
+  }
+  StepResult<Seen> step(std::span<const float> thrust) {
+    auto& [height, speed] = seen_;
+    speed += 0.05F * (thrust[0] - static_cast<float>(its_.gravity + random_->normal(0, its_.wind)));
+    height += 0.05F * speed;
+    const bool is_lost = height < 0 || height > 10;
+    return {.observation = seen_, .reward = 1 - std::abs(height - 5) / 5, .terminated = is_lost};
+  }
+
+ private:
+  Options its_;
+  NumpyGenerator* random_ = nullptr;
+  Seen seen_{};
+};
+
+TANDEM_ENV_PLUGIN(Hover);
