@@ -8,7 +8,9 @@
 namespace tandem::rl {
 namespace {
 
+using testing::check;
 using testing::Sound;
+using testing::texts;
 
 struct Beyond : Sound {
   static Spec spec() {
