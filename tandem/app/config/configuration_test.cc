@@ -92,8 +92,7 @@ TEST_F(ConfigurationTest, TheEnvironmentThatWinsChoosesThePreset) {
 }
 
 TEST_F(ConfigurationTest, AnEnvironmentWithoutPresetGetsDefaultsAndANote) {
-  EXPECT_THAT(configure("env: Mine-v0\n").notes,
-              Contains("no settings are shipped for Mine-v0 with ppo"));
+  EXPECT_THAT(configure("env: Mine-v0\n").notes, Contains("no settings are shipped for Mine-v0 with ppo"));
 }
 
 TEST_F(ConfigurationTest, MinibatchSizeReplacesThePresetsMinibatches) {
