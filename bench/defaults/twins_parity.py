@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Plays each task of the study and its Python twin with the same seed and actions, and compares every step.
+"""Plays each task, of the study and later, and its Python twin with the same seed and actions, and compares every
+step.
 
 usage: twins_parity.py PATH/TO/default_task_play
 """
@@ -8,6 +9,7 @@ import subprocess
 import sys
 
 import gymnasium as gym
+import later_twins
 import numpy as np
 import twins
 
@@ -17,7 +19,8 @@ TOLERANCE = 1e-5  # observations are float32, and errors of the last bit grow al
 
 def action_of(space, random):
     if isinstance(space, gym.spaces.Box):
-        low, high = np.clip(space.low.astype(float), -3, 150), np.clip(space.high.astype(float), -3, 150)
+        low = np.where(np.isfinite(space.low), space.low.astype(float), -3)
+        high = np.where(np.isfinite(space.high), space.high.astype(float), 150)
         # The bounds of the task itself, which float32 would round.
         exact = [(round(a, 6), round(b, 6)) for a, b in zip(low.tolist(), high.tolist())]
         return np.array([random.uniform(a, b) for a, b in exact], dtype=np.float32)
@@ -47,7 +50,9 @@ def main() -> int:
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     twins.register()
-    faults = [fault for task in twins.TASKS for fault in faults_of(f"{task.__name__}-v0", sys.argv[1])]
+    later_twins.register()
+    faults = [fault for task in (*twins.TASKS, *later_twins.TASKS)
+              for fault in faults_of(f"{task.__name__}-v0", sys.argv[1])]
     print("\n".join(faults) or "twins: ok")
     return 1 if faults else 0
 

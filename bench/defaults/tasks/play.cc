@@ -1,10 +1,10 @@
-// default_task_play TASK STEPS: plays a task of the study with drawn actions, and prints a line a step: reward, whether
-// the episode was terminated and truncated, and the observation to act on next. bench/defaults/twins_test.py plays the
-// Python twin with the same actions.
+// default_task_play TASK STEPS: plays a task of the study, or one written later, with drawn actions, and prints a line
+// a step: reward, whether the episode was terminated and truncated, and the observation to act on next.
+// bench/defaults/twins_parity.py plays the Python twin with the same actions.
 #include <tandem/rl/env/env_buffers.h>
 #include <tandem/rl/env/env_registry.h>
 
-#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
@@ -12,6 +12,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "../later/tasks.h"
 #include "tasks.h"
 
 namespace tandem::defaults {
@@ -21,12 +22,22 @@ rl::EnvRegistry tasks() {
   rl::EnvRegistry all;
   [&]<typename... Task>(std::type_identity<std::tuple<Task...>>) {
     (all.add<Task>(), ...);
-  }(std::type_identity<std::tuple<TANDEM_DEFAULT_TASKS>>());
+  }(std::type_identity<std::tuple<TANDEM_DEFAULT_TASKS, TANDEM_LATER_TASKS>>());
   return all;
 }
 
 // In place of bounds that are not there.
-double bound(double value) { return std::clamp(value, -3.0, 150.0); }
+double bound(double value) { return std::isfinite(value) ? value : value < 0 ? -3.0 : 150.0; }
+
+void print_observation(const rl::EnvBuffers& buffers, rl::ElementType type) {
+  if (type == rl::ElementType::kInt64) {
+    for (const std::int64_t value : buffers.observation<std::int64_t>(0)) std::printf(" %ld", static_cast<long>(value));
+  } else if (type == rl::ElementType::kUInt8) {
+    for (const std::uint8_t value : buffers.observation<std::uint8_t>(0)) std::printf(" %d", value);
+  } else {
+    for (const float value : buffers.observation<float>(0)) std::printf(" %.9g", value);
+  }
+}
 
 void play(const std::string& name, int steps) {
   const std::unique_ptr<rl::EnvGroup> group = tasks().make(name, 1);
@@ -50,12 +61,7 @@ void play(const std::string& name, int steps) {
     group->step(numbers.empty() ? rl::EnvActions{.discrete = choices.data()} : rl::EnvActions{.box = numbers.data()},
                 buffers.arrays());
     std::printf("%.17g %d %d", buffers.reward()[0], buffers.terminated()[0], buffers.truncated()[0]);
-    if (spec.observation[0].type == rl::ElementType::kInt64) {
-      for (const std::int64_t value : buffers.observation<std::int64_t>(0))
-        std::printf(" %ld", static_cast<long>(value));
-    } else {
-      for (const float value : buffers.observation<float>(0)) std::printf(" %.9g", value);
-    }
+    print_observation(buffers, spec.observation[0].type);
     std::printf("\n");
   }
 }
@@ -68,6 +74,6 @@ int main(int argc, char** argv) {
     std::cerr << "usage: default_task_play TASK STEPS\n";
     return 2;
   }
-  tandem::defaults::play(argv[1], std::atoi(argv[2]));
+  tandem::defaults::play(argv[1], static_cast<int>(std::strtol(argv[2], nullptr, 10)));
   return 0;
 }
