@@ -7,10 +7,18 @@ if(NOT TARGET tandem_device)  # a build of the layers without LibTorch
   return()
 endif()
 
-# The wheel's own CUDA packages come first, since they fit the CUDA that is loaded.
+# The wheel's own CUDA packages come first, since they fit the CUDA that is loaded. But torch does not require all of
+# them: cuda_runtime.h includes headers of crt/, which come with CUDA's compiler (nvidia-cuda-crt).
+function(tandem_has_cuda_headers result folder)
+  foreach(header IN ITEMS cuda_runtime.h crt/host_config.h)
+    if(NOT EXISTS ${folder}/${header})
+      set(${result} FALSE PARENT_SCOPE)
+    endif()
+  endforeach()
+endfunction()
 file(GLOB TANDEM_WHEEL_INCLUDES ${TANDEM_TORCH_ROOT}/../nvidia/*/include)
 find_path(TANDEM_CUDA_INCLUDE cusolverDn.h HINTS ${TANDEM_WHEEL_INCLUDES} /usr/local/cuda/include
-          DOC "Folder of CUDA's headers")
+          VALIDATOR tandem_has_cuda_headers DOC "Folder of CUDA's headers")
 message(STATUS "CUDA headers: ${TANDEM_CUDA_INCLUDE}")
 if(NOT TANDEM_CUDA_INCLUDE OR NOT EXISTS ${TANDEM_TORCH_ROOT}/lib/libtorch_cuda.so)
   return()

@@ -1,6 +1,7 @@
 #include "tandem/device/device_set.h"
 
 #include <ATen/Context.h>
+#include <ATen/detail/CUDAHooksInterface.h>
 
 #include <algorithm>
 #include <optional>
@@ -67,6 +68,14 @@ void require_cuda() {
                              "; use a CUDA build of LibTorch with its CUDA libraries, or --devices cpu:N"));
   }
   if (!at::hasCUDA()) {
+    // LibTorch keeps the first answer for ever, also one that was given before its CUDA library was loaded.
+    const auto hooks = at::CUDAHooksRegistry()->Create("CUDAHooks", at::CUDAHooksArgs{});
+    if (hooks && hooks->hasCUDA()) {
+      throw ConfigError(
+          "devices: CUDA was asked for too late: something had LibTorch look for it before, as torch::manual_seed() "
+          "does, and LibTorch keeps the answer; call device::require_cuda() at the start of main(), or link "
+          "libtorch_cuda");
+    }
     throw ConfigError(
         "devices: CUDA was asked for, but no CUDA device or driver was found; look at nvidia-smi, or use --devices "
         "cpu:N");

@@ -22,7 +22,8 @@ namespace tandem::device {
 [[nodiscard]] std::string to_string(const std::vector<c10::Device>& devices);
 
 /// Makes CUDA devices usable. Throws ConfigError with the loader's own words when this LibTorch has no CUDA part, when
-/// a library that the part needs is missing, or when there is no driver or device.
+/// a library that the part needs is missing, when there is no driver or device, and when LibTorch was asked for CUDA
+/// before, as torch::manual_seed() does: it looks once a process. Programs that do so call this at their start.
 void require_cuda();
 
 }  // namespace tandem::device

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -25,7 +26,7 @@ struct Batch {
 
 /// The tensor called `name`. Throws DataError naming the columns that there are. The columns are few, so they are
 /// searched one after the other.
-[[nodiscard]] inline const at::Tensor& column(const Columns& columns, const std::string& name) {
+[[nodiscard]] inline const at::Tensor& column(const Columns& columns, std::string_view name) {
   for (const auto& [other, tensor] : columns) {
     if (other == name) return tensor;
   }

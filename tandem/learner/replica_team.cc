@@ -1,6 +1,7 @@
 #include "tandem/learner/replica_team.h"
 
 #include <ATen/ATen.h>
+#include <torch/nn/module.h>
 
 #include <algorithm>
 #include <array>
@@ -41,12 +42,19 @@ std::string range_of(const sync::OverSteps& figure, std::int64_t steps) {
   return concat(figure.least, " to ", figure.most, " (mean ", mean, ")");
 }
 
+// A module that was built on the CPU; one that lies there already stays as it is.
+std::shared_ptr<torch::nn::Module> on_device(std::shared_ptr<torch::nn::Module> module, c10::Device device) {
+  if (module && !device.is_cpu()) module->to(device);
+  return module;
+}
+
 }  // namespace
 
 struct ReplicaTeam::Seat {
   Seat(const sync::Placement& placement, const TeamOptions& options, const BuildModule& build, comm::Group& group,
        const std::stop_token& lost)
-      : replica(placement, build(placement), options.run_seed, options.optimizer, options.flat),
+      : replica(placement, on_device(build(placement), placement.device), options.run_seed, options.optimizer,
+                options.flat),
         strategy(sync::make_strategy(options.strategy, replica, group)),
         learner(replica, *strategy, {.run_seed = options.run_seed, .rng = options.rng, .residence = options.residence}),
         shard_sum(group, options.patience, lost, [this](const Limits& limits) { strategy->rest(limits); }),

@@ -69,8 +69,8 @@ struct GradientReport {
 /// while a run is under way. All functions of the team are called from one thread, its owner's.
 class ReplicaTeam {
  public:
-  /// Builds a module for each replica, on its thread. Modules must be built alike; they may start from different
-  /// values, since replica 0's are broadcast.
+  /// Builds a module for each replica, on its thread; the team moves it to the replica's device. Modules must be built
+  /// alike; they may start from different values, since replica 0's are broadcast.
   using BuildModule = std::function<std::shared_ptr<torch::nn::Module>(const sync::Placement&)>;
 
   /// Builds all replicas and makes them equal, those of all ranks. Throws what building throws, and ConfigError when

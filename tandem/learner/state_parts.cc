@@ -71,7 +71,7 @@ StateParts parts_from_leader(const Ranks& ranks, const std::vector<std::string>&
   return parts_from(ranks, 0, std::move(parts));
 }
 
-const model::NamedTensors& part_of(const StateParts& parts, const std::string& name) {
+const model::NamedTensors& part_of(const StateParts& parts, std::string_view name) {
   for (const auto& [other, tensors] : parts) {
     if (other == name) return tensors;
   }

@@ -7,6 +7,7 @@
 #pragma once
 #include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -33,6 +34,6 @@ using ReadPart = std::function<model::NamedTensors(const std::string& name)>;
                                            const ReadPart& read);
 
 /// The part called `name`. Throws CheckpointError when there is none.
-[[nodiscard]] const model::NamedTensors& part_of(const StateParts& parts, const std::string& name);
+[[nodiscard]] const model::NamedTensors& part_of(const StateParts& parts, std::string_view name);
 
 }  // namespace tandem::learner

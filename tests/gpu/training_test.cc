@@ -16,6 +16,12 @@ namespace {
 
 using Net = torch::nn::SequentialImpl;
 
+// Some tests train on the CPU first, after which LibTorch's CUDA part can no longer be loaded (device_set.cc).
+class CudaTrainingTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() { device::require_cuda(); }
+};
+
 constexpr std::int64_t kRows = 512, kMinibatchRows = 128;
 
 struct Trained {
@@ -62,7 +68,7 @@ Trained train(const std::string& devices, int shards, learner::Residence residen
   return trained;
 }
 
-TEST(CudaTrainingTest, ReachesTheParametersOfTheCpu) {
+TEST_F(CudaTrainingTest, ReachesTheParametersOfTheCpu) {
   const Trained cpu = train("cpu:1", 2), cuda = train("cuda:0", 2);
   ASSERT_EQ(cpu.parameters.size(), cuda.parameters.size());
   for (std::size_t i = 0; i < cpu.parameters.size(); ++i) {
@@ -71,13 +77,13 @@ TEST(CudaTrainingTest, ReachesTheParametersOfTheCpu) {
   EXPECT_NEAR(cpu.loss, cuda.loss, 1e-4);
 }
 
-TEST(CudaTrainingTest, HasTheSameBitsEachTime) { EXPECT_EQ(train("cuda:0", 2).sha256, train("cuda:0", 2).sha256); }
+TEST_F(CudaTrainingTest, HasTheSameBitsEachTime) { EXPECT_EQ(train("cuda:0", 2).sha256, train("cuda:0", 2).sha256); }
 
-TEST(CudaTrainingTest, ABatchThatStaysOnTheHostGivesTheSameBits) {
+TEST_F(CudaTrainingTest, ABatchThatStaysOnTheHostGivesTheSameBits) {
   EXPECT_EQ(train("cuda:0", 2).sha256, train("cuda:0", 2, learner::Residence::kHost).sha256);
 }
 
-TEST(CudaTrainingTest, VariablesOnTheCpuReachTheParametersOfThoseOnTheDevice) {
+TEST_F(CudaTrainingTest, VariablesOnTheCpuReachTheParametersOfThoseOnTheDevice) {
   using sync::ParameterServerOptions;
   const Trained device = train("cuda:0", 2, learner::Residence::kDevice, ParameterServerOptions{});
   const Trained cpu = train("cuda:0", 2, learner::Residence::kDevice,
@@ -90,7 +96,7 @@ TEST(CudaTrainingTest, VariablesOnTheCpuReachTheParametersOfThoseOnTheDevice) {
 }
 
 // The gradient of a table whose rows are looked up many times each: sums that come about by atomic instructions.
-TEST(CudaTrainingTest, SumsOfThreadsThatMeetHaveTheSameBitsEachTime) {
+TEST_F(CudaTrainingTest, SumsOfThreadsThatMeetHaveTheSameBitsEachTime) {
   (void)train("cuda:0", 1);  // a team on a CUDA device, which takes deterministic kernels
   EXPECT_TRUE(at::globalContext().deterministicAlgorithms());
   torch::manual_seed(3);
@@ -101,7 +107,7 @@ TEST(CudaTrainingTest, SumsOfThreadsThatMeetHaveTheSameBitsEachTime) {
   for (int again = 0; again < 10; ++again) EXPECT_TRUE(at::equal(first, sum()));
 }
 
-TEST(CudaTrainingTest, ModelsLiveOnTheDevice) {
+TEST_F(CudaTrainingTest, ModelsLiveOnTheDevice) {
   const auto placements = sync::place_replicas(device::parse_device_set("cuda:0"), 1);
   learner::TeamOptions options;
   options.optimizer = {model::SgdOptions{}};

@@ -92,8 +92,10 @@ Categorical::Categorical(const at::Tensor& logits, const at::Tensor& mask) : log
 // multinomial() takes a matrix, hence the batch is flattened to rows and back.
 at::Tensor Categorical::sample(at::Generator generator) const {
   at::NoGradGuard no_grad;
-  const at::Tensor rows = log_probs_.exp().reshape({-1, log_probs_.size(-1)});
+  const at::Device here = log_probs_.device(), drawn_on = generator.defined() ? generator.device() : here;
+  const at::Tensor rows = log_probs_.exp().reshape({-1, log_probs_.size(-1)}).to(drawn_on);
   return at::multinomial(rows, 1, /*replacement=*/true, generator)
+      .to(here)
       .reshape(log_probs_.sizes().slice(0, log_probs_.dim() - 1));
 }
 

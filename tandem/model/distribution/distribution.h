@@ -41,8 +41,8 @@ class Distribution {
   /// The tensors that it was made from.
   [[nodiscard]] virtual std::vector<at::Tensor> parameters() const = 0;
 
-  /// One action a row, without gradients. Equal states of `generator` give equal actions; it must live on the device of
-  /// the parameters.
+  /// One action a row, without gradients. Equal states of `generator` give equal actions. It lives on the device of the
+  /// parameters, or on the CPU, where the numbers are drawn then (model/shard_random.h).
   [[nodiscard]] virtual at::Tensor sample(at::Generator generator) const = 0;
   /// The deterministic action: the most probable choice, or the mean (of a SquashedNormal its tanh).
   [[nodiscard]] virtual at::Tensor mode() const = 0;

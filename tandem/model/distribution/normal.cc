@@ -47,7 +47,9 @@ Normal::Normal(const at::Tensor& mean, const at::Tensor& log_std) : mean_(mean),
 
 // The reparameterised draw: mean + deviation * standard normal.
 at::Tensor Normal::draw_actions(at::Generator generator) const {
-  return mean_ + log_std_.exp() * at::randn(mean_.sizes(), generator, mean_.options().requires_grad(false));
+  const at::Device drawn_on = generator.defined() ? generator.device() : mean_.device();
+  const at::Tensor noise = at::randn(mean_.sizes(), generator, mean_.options().device(drawn_on).requires_grad(false));
+  return mean_ + log_std_.exp() * noise.to(mean_.device());
 }
 
 at::Tensor Normal::sample(at::Generator generator) const {
