@@ -23,8 +23,8 @@ std::vector<std::string> flags_of(const CLI::App& command) {
   return names;
 }
 
-// The ways to set options whose keys end with the name of a flag that is not there: "--learning_rate" is that of several
-// sections, "--batch-size" is --minibatch-size. Empty where no key does.
+// The ways to set options whose keys end with the name of a flag that is not there: "--learning_rate" is that of
+// several sections, "--batch-size" is --minibatch-size. Empty where no key does.
 std::string set_by(const std::string& flag) {
   std::string word = flag.substr(flag.find_first_not_of('-'));
   std::ranges::replace(word, '-', '_');

@@ -58,7 +58,7 @@ struct Counter {
 TEST(EnvAdapterTest, AnIntegerOutsideOfItsBoundsIsNamedWithEnvironmentStepAndValue) {
   EnvGroupOf<Counter> group(2);
   EnvBuffers buffers(group);
-  const auto reason = [&](std::vector<std::int64_t> actions) -> std::string {
+  const auto reason = [&](const std::vector<std::int64_t>& actions) -> std::string {
     try {
       step(group, buffers, actions);
     } catch (const EnvError& error) {

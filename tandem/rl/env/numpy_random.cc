@@ -172,16 +172,16 @@ std::vector<std::int64_t> NumpyGenerator::permutation(std::int64_t count) {
 // Half of the bell is covered by 256 layers of equal area. A draw takes a layer and a place in it: nearly always the
 // place lies within the part of the layer that is all under the bell, and is the result.
 double NumpyGenerator::standard_normal() {
-  static const Ziggurat kZiggurat;
+  static const Ziggurat ziggurat;
   while (true) {
     const std::uint64_t bits = next_uint64();
     const std::size_t layer = bits & 0xff;
     const std::uint64_t place = bits >> 9 & 0xfffffffffffff;
-    const double size = static_cast<double>(place) * kZiggurat.width[layer];
+    const double size = static_cast<double>(place) * ziggurat.width[layer];
     const double drawn = (bits >> 8 & 1) != 0 ? -size : size;
-    if (place < kZiggurat.inside[layer]) return drawn;
+    if (place < ziggurat.inside[layer]) return drawn;
     if (layer == 0) return normal_tail(place);
-    const double height = (kZiggurat.bell[layer - 1] - kZiggurat.bell[layer]) * random() + kZiggurat.bell[layer];
+    const double height = (ziggurat.bell[layer - 1] - ziggurat.bell[layer]) * random() + ziggurat.bell[layer];
     if (height < std::exp(-0.5 * drawn * drawn)) return drawn;
   }
 }

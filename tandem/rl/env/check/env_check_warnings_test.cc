@@ -8,6 +8,8 @@
 namespace tandem::rl {
 namespace {
 
+// NOLINTBEGIN(bugprone-derived-method-shadowing-base-method): each struct is a sound one but for one function
+
 using testing::check;
 using testing::Sound;
 using testing::texts;
@@ -182,6 +184,8 @@ struct Large : Sound {
 TEST(EnvCheckWarningsTest, ScalesThatAreHardToLearn) {
   EXPECT_FOUND(Large, Weight::kAdvice, "open-action observation-scale observation-scale reward-scale");
 }
+
+// NOLINTEND(bugprone-derived-method-shadowing-base-method)
 
 }  // namespace
 }  // namespace tandem::rl
