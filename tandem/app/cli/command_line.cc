@@ -117,8 +117,12 @@ class CommandLine {
     train.add_option("CONFIG", config_, "YAML file with keys of the list below.")->type_name("FILE");
     const OptionFlags& flags = option_flags_.emplace_back(train, FlagSet::kTrain);
     add_ranks(train);
+    field_flags_
+        .add(train, "--seeds", "N", seeds_,
+             "Runs that differ in their seed, from --seed on, one after the other, with one report. [1]")
+        .within(1, 1000);
     reads(train, [this, &flags](Faults& faults) {
-      return TrainCommand{.sources = sources_of(flags, faults), .ranks = ranks_asked()};
+      return TrainCommand{.sources = sources_of(flags, faults), .ranks = ranks_asked(), .seeds = seeds_};
     });
   }
 
@@ -342,6 +346,7 @@ class CommandLine {
   TuneOptions tune_;
   comm::WorldFlags world_;
   int ranks_ = 1;
+  std::int64_t seeds_ = 1;
   std::string config_, source_, output_file_, name_;
   std::vector<std::string> runs_, plugins_;
   bool json_ = false, once_ = false;

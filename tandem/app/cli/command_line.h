@@ -38,6 +38,7 @@ struct RanksAsked {
 struct TrainCommand {
   ConfigSources sources;
   RanksAsked ranks = {};
+  std::int64_t seeds = 1;  // runs, one after the other, that differ in their seed
 };
 /// `flags` may name options that a resume may change; others are refused when the record is read.
 /// `run` is the folder of the run.

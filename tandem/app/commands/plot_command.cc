@@ -10,20 +10,6 @@
 #include "tandem/base/text.h"
 
 namespace tandem::app {
-namespace {
-
-// None when the environment is not known here, as when its plugin is gone: the curve can be drawn all the same.
-std::optional<double> threshold_of(const RunPaths& paths, const rl::EnvRegistry& environments) {
-  const TrainOptions options = read_recorded(paths.config());
-  try {
-    return environments_of(environments, options).spec(options.env).reward_threshold;
-  } catch (const ConfigError&) {
-    return std::nullopt;
-  }
-}
-
-}  // namespace
-
 ExitCode run_command(const PlotCommand& command, const rl::EnvRegistry& environments) {
   std::vector<PlottedRun> runs;
   Faults faults;
@@ -33,7 +19,7 @@ ExitCode run_command(const PlotCommand& command, const rl::EnvRegistry& environm
   for (const std::filesystem::path& folder : command.runs) {
     faults.collect([&] {
       const RunPaths paths = find_run(folder);
-      runs.push_back({paths, threshold_of(paths, environments)});
+      runs.push_back({paths, threshold_of(environments, read_recorded(paths.config()))});
     });
   }
   faults.raise();

@@ -7,6 +7,7 @@
 #include "tandem/app/commands/commands.h"
 #include "tandem/app/commands/faults.h"
 #include "tandem/app/commands/run_session.h"
+#include "tandem/app/commands/train_seeds.h"
 #include "tandem/app/train/build_run.h"
 #include "tandem/app/train/warm_start.h"
 #include "tandem/base/error.h"
@@ -135,6 +136,8 @@ ExitCode run(const RanksAsked& asked, const std::vector<Setting>& flags, const r
 }  // namespace
 
 ExitCode run_command(const TrainCommand& command, const rl::EnvRegistry& environments) {
+  if (command.seeds > 1)
+    return train_seeds(command, environments, [&](const TrainCommand& one) { return run_command(one, environments); });
   return run(
       command.ranks, command.sources.flags, environments,
       [&](int ranks) { return check(command, environments, ranks); },

@@ -1,8 +1,8 @@
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "tandem/app/plot/chart.h"
+#include "tandem/app/run/mean_interval.h"
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/error.h"
 #include "tandem/base/json_reader.h"
@@ -76,13 +76,6 @@ double value_at(const std::vector<Point>& points, double x) {
   return width > 0 ? left->y + (right->y - left->y) * (x - left->x) / width : right->y;
 }
 
-// Quantiles 0.975 of Student's t for 1, 2, ... degrees of freedom; the normal distribution's beyond.
-double t_quantile(std::size_t degrees) {
-  static constexpr std::array kQuantiles{12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
-                                         2.201,  2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086};
-  return degrees <= kQuantiles.size() ? kQuantiles[degrees - 1] : 1.96;
-}
-
 }  // namespace
 
 Curve mean_curve(const std::vector<std::vector<Point>>& curves, std::string label) {
@@ -94,15 +87,13 @@ Curve mean_curve(const std::vector<std::vector<Point>>& curves, std::string labe
   }
   Curve mean{.label = std::move(label), .points = {}};
   if (from > to) return mean;
-  const auto count = static_cast<double>(curves.size());
+  std::vector<double> values(curves.size());
   for (int place = 0; place < kPlaces; ++place) {
     const double x = from + (to - from) * place / (kPlaces - 1);
-    double sum = 0, squares = 0;
-    for (const std::vector<Point>& points : curves) sum += value_at(points, x);
-    for (const std::vector<Point>& points : curves) squares += std::pow(value_at(points, x) - sum / count, 2);
-    const double half = t_quantile(curves.size() - 1) * std::sqrt(squares / (count - 1) / count);
-    mean.points.push_back({x, sum / count});
-    mean.band.push_back({x, sum / count - half, sum / count + half});
+    std::ranges::transform(curves, values.begin(), [x](const auto& points) { return value_at(points, x); });
+    const MeanInterval of = mean_interval(values);
+    mean.points.push_back({x, of.mean});
+    mean.band.push_back({x, of.mean - of.half, of.mean + of.half});
   }
   return mean;
 }

@@ -30,6 +30,14 @@ rl::EnvRegistry environments_of(const rl::EnvRegistry& environments, const Train
   return known;
 }
 
+std::optional<double> threshold_of(const rl::EnvRegistry& environments, const TrainOptions& options) {
+  try {
+    return environments_of(environments, options).spec(options.env).reward_threshold;
+  } catch (const ConfigError&) {
+    return std::nullopt;
+  }
+}
+
 rl::EnvOptionTexts option_texts(const std::vector<std::string>& items) {
   rl::EnvOptionTexts texts;
   for (const std::string& item : items) {

@@ -1,0 +1,162 @@
+#include "tandem/app/commands/train_seeds.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <iostream>
+#include <string_view>
+
+#include "tandem/app/commands/run_session.h"
+#include "tandem/app/plot/run_picture.h"
+#include "tandem/app/run/mean_interval.h"
+#include "tandem/app/run/program_name.h"
+#include "tandem/app/run/quantity_text.h"
+#include "tandem/app/train/build_run.h"
+#include "tandem/base/atomic_file.h"
+#include "tandem/base/error.h"
+#include "tandem/base/json_reader.h"
+#include "tandem/base/json_writer.h"
+#include "tandem/base/text.h"
+#include "tandem/comm/store/launcher_environment.h"
+
+namespace tandem::app {
+namespace {
+
+// What came of a run, as its summary.json says.
+struct SeedResult {
+  std::int64_t seed = 0;
+  double episode_return = NAN;
+  std::optional<double> best_evaluation = {}, solved_at = {};
+  double env_steps_per_s = 0;
+};
+
+void require_no_ranks() {
+  const comm::LauncherEnvironment me = comm::launcher_environment();
+  if (me.world_size == 1) return;
+  throw ConfigError(concat("--seeds: this process is rank ", me.rank, " of ", me.world_size,
+                           "; start the command without a launcher, with --ranks ", me.world_size));
+}
+
+bool is_of_seeds(std::string_view key) { return key == "seed" || key == "run_dir" || key == "resume"; }
+
+// Each rank that a run starts reads the command line anew, so words that differ from run to run are left out of it.
+std::vector<std::string> without_words_of_seeds(const std::vector<std::string>& arguments) {
+  constexpr std::array<std::string_view, 4> kFlags{"--seeds", "--seed", "--run-dir", "--resume"};
+  std::vector<std::string> left;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string name = arguments[i].substr(0, arguments[i].find('='));
+    if (std::ranges::find(kFlags, name) == kFlags.end())
+      left.push_back(arguments[i]);
+    else if (name == arguments[i])
+      ++i;  // and its value
+  }
+  return left;
+}
+
+TrainCommand of_seed(const TrainCommand& command, std::int64_t seed, const std::filesystem::path& folder) {
+  TrainCommand one = command;
+  one.seeds = 1;
+  std::erase_if(one.sources.flags, [](const Setting& flag) { return is_of_seeds(flag.key); });
+  one.ranks.arguments = without_words_of_seeds(command.ranks.arguments);
+  const auto set = [&one](const char* key, const char* flag, const std::string& text) {
+    one.sources.flags.push_back({key, RawValue::of_text(text), {Layer::kFlag, flag}});
+    one.ranks.arguments.insert(one.ranks.arguments.end(), {flag, text});
+  };
+  set("seed", "--seed", concat(seed));
+  set("run_dir", "--run-dir", (folder / concat("seed-", seed)).string());
+  set("resume", "--resume", "auto");
+  return one;
+}
+
+std::optional<double> number_of(const JsonValue& summary, std::string_view key) {
+  const JsonValue* value = summary.find(key);
+  return value != nullptr && value->is_number() ? std::optional(value->as_double()) : std::nullopt;
+}
+
+SeedResult result_of(std::int64_t seed, const RunPaths& paths) {
+  const JsonValue summary = read_json_file(paths.summary());
+  return {.seed = seed,
+          .episode_return = number_of(summary, "episode_return_mean").value_or(NAN),
+          .best_evaluation = number_of(summary, "eval_return_best"),
+          .solved_at = number_of(summary, "solved_at_env_steps"),
+          .env_steps_per_s = number_of(summary, "env_steps_per_s").value_or(0)};
+}
+
+MeanInterval mean_of(const std::vector<SeedResult>& results) {
+  std::vector<double> returns;
+  for (const SeedResult& result : results) returns.push_back(result.episode_return);
+  return mean_interval(returns);
+}
+
+std::string to_text(const std::vector<SeedResult>& results) {
+  const auto cell = [](const std::optional<double>& value, const auto& text) {
+    return align_right(value ? text(*value) : "-", 12);
+  };
+  std::string text = concat(align_right("seed", 6), align_right("return", 12), align_right("best eval", 12),
+                            align_right("solved at", 12), align_right("steps/s", 12), "\n");
+  for (const SeedResult& result : results) {
+    text += concat(align_right(concat(result.seed), 6), align_right(value_text(result.episode_return), 12),
+                   cell(result.best_evaluation, value_text), cell(result.solved_at, count_text),
+                   align_right(count_text(result.env_steps_per_s), 12), "\n");
+  }
+  const MeanInterval of = mean_of(results);
+  return concat(text, "mean return ", value_text(of.mean), ", 95 % confidence interval ", value_text(of.mean - of.half),
+                " to ", value_text(of.mean + of.half), ", standard deviation ", value_text(of.deviation), "\n");
+}
+
+std::string to_json(const std::vector<SeedResult>& results) {
+  const MeanInterval of = mean_of(results);
+  JsonWriter json;
+  json.begin_object().key("episode_return_mean").value(of.mean);
+  json.key("confidence_low").value(of.mean - of.half).key("confidence_high").value(of.mean + of.half);
+  json.key("standard_deviation").value(of.deviation).key("seeds").begin_array();
+  for (const SeedResult& result : results) {
+    json.begin_object().key("seed").value(result.seed).key("episode_return_mean").value(result.episode_return);
+    if (result.best_evaluation) json.key("eval_return_best").value(*result.best_evaluation);
+    if (result.solved_at) json.key("solved_at_env_steps").value(*result.solved_at);
+    json.key("env_steps_per_s").value(result.env_steps_per_s).end_object();
+  }
+  return json.end_array().end_object().text() + "\n";
+}
+
+}  // namespace
+
+ExitCode train_seeds(const TrainCommand& command, const rl::EnvRegistry& environments,
+                     const std::function<ExitCode(const TrainCommand&)>& train) {
+  require_no_ranks();
+  // All runs have the same faults, so they are told before the first one begins.
+  const Configuration first =
+      configure(command.sources, surroundings_of(environments, command.ranks.count.value_or(1)));
+  const TrainOptions& options = first.options;
+  const std::filesystem::path folder =
+      options.run_dir ? *options.run_dir
+                      : new_run_path("runs", options.env, options.algo, std::chrono::system_clock::now());
+  if (holds_run(folder)) {
+    throw ConfigError(
+        concat("--seeds: ", folder.string(), " holds a single run; name another folder for several with --run-dir"));
+  }
+  std::vector<SeedResult> results;
+  std::vector<PlottedRun> runs;
+  const std::optional<double> threshold = threshold_of(environments, options);
+  for (std::int64_t i = 0; i < command.seeds; ++i) {
+    const std::int64_t seed = options.seed + i;
+    const RunPaths paths{folder / concat("seed-", seed)};
+    if (!options.quiet) std::cout << "seed " << seed << ", run " << i + 1 << " of " << command.seeds << std::endl;
+    if (const ExitCode code = train(of_seed(command, seed, folder)); code != ExitCode::kDone) {
+      if (options.quiet) return code;
+      std::cout << "stopped in run " << i + 1 << " of " << command.seeds << "; the same command with --run-dir "
+                << folder.string() << " goes on\n";
+      return code;
+    }
+    results.push_back(result_of(seed, paths));
+    runs.push_back({paths, threshold});
+  }
+  write_file(folder / "seeds.json", to_json(results));
+  write_charts(charts_of(runs), folder / "curve.png");
+  if (options.quiet) return ExitCode::kDone;
+  std::cout << to_text(results) << "in " << folder.string() << ": seeds.json, curve.png and a folder for each run\n";
+  return ExitCode::kDone;
+}
+
+}  // namespace tandem::app

@@ -1,0 +1,83 @@
+// `tandem train --seeds`: several runs and one report.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "tandem/base/testing/temporary_folder.h"
+#include "training.h"
+
+namespace tandem::process_test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+Command train_seeds(const std::filesystem::path& folder, const std::string& steps) {
+  return tandem({"train", "--env", "CartPole-v1", "--seed", "3", "--seeds", "2", "--total-steps", steps, "--run-dir",
+                 folder.string()});
+}
+
+TEST(SeedsTest, EachSeedIsTheRunThatItIsAloneAndTheReportHasTheirMean) {
+  const TemporaryFolder place;
+  Child child(train_seeds(place / "all", "4096"));
+  const Ended ended = child.wait();
+  EXPECT_EQ(ended.exit_code, 0) << ended.err;
+  expect_success(tandem({"train", "--env", "CartPole-v1", "--seed", "4", "--total-steps", "4096", "--run-dir",
+                         (place / "alone").string()}));
+  EXPECT_EQ(state_of(place / "all" / "seed-4"), state_of(place / "alone"));
+  const JsonValue report = read_json_file(place / "all" / "seeds.json");
+  const auto return_of = [&](const char* name) {
+    return summary_of(place / "all" / name).at("episode_return_mean").as_double();
+  };
+  EXPECT_DOUBLE_EQ(report.at("episode_return_mean").as_double(), (return_of("seed-3") + return_of("seed-4")) / 2);
+  EXPECT_THAT(ended.out, AllOf(HasSubstr("seed 4, run 2 of 2"), ContainsRegex("\n +3 .*\n +4 "),
+                               HasSubstr("95 % confidence interval")));
+  EXPECT_TRUE(std::filesystem::exists(place / "all" / "curve.png"));
+}
+
+TEST(SeedsTest, WhatASignalStoppedIsFinishedByTheSameCommand) {
+  const TemporaryFolder place;
+  Child child(train_seeds(place / "all", "40000"));
+  ASSERT_TRUE(reaches_update(child, place / "all" / "seed-4", 2)) << child.wait().err;
+  child.signal(SIGINT);
+  const Ended stopped = child.wait();
+  EXPECT_EQ(stopped.exit_code, 130) << stopped.err;
+  EXPECT_THAT(stopped.out, HasSubstr("stopped in run 2 of 2; the same command"));
+  EXPECT_FALSE(std::filesystem::exists(place / "all" / "seeds.json"));
+  Child again(train_seeds(place / "all", "40000"));
+  const Ended ended = again.wait();
+  EXPECT_EQ(ended.exit_code, 0) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("seed-3 has made its 40000 steps and is left as it is"));
+  EXPECT_EQ(read_json_file(place / "all" / "seeds.json").at("seeds").as_array().size(), 2);
+}
+
+TEST(SeedsTest, RanksTrainEachSeed) {
+  const TemporaryFolder place;
+  Command command = train_seeds(place / "all", "4096");
+  command.arguments.insert(command.arguments.end(), {"--ranks=2", "--resume=auto"});
+  Child child(command);
+  const Ended ended = child.wait();
+  EXPECT_EQ(ended.exit_code, 0) << ended.err;
+  EXPECT_EQ(summary_of(place / "all" / "seed-4").at("seed").as_int64(), 4);
+}
+
+TEST(SeedsTest, FaultsAreToldBeforeTheFirstRun) {
+  const TemporaryFolder place;
+  expect_success(
+      tandem({"train", "--env", "CartPole-v1", "--total-steps", "256", "--run-dir", (place / "one").string()}));
+  Child child(train_seeds(place / "one", "4096"));
+  const Ended ended = child.wait();
+  EXPECT_EQ(ended.exit_code, 2);
+  EXPECT_THAT(ended.err, HasSubstr("holds a single run; name another folder"));
+  Child wrong(train_seeds(place / "new", "-1"));
+  const Ended refused = wrong.wait();
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("total_steps = -1"), Not(HasSubstr("seed-3"))));
+  EXPECT_FALSE(std::filesystem::exists(place / "new"));
+}
+
+}  // namespace
+}  // namespace tandem::process_test
