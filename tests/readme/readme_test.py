@@ -133,6 +133,8 @@ class ReadmeTest(unittest.TestCase):
             self.assertTrue(Path(folder, "hover.pt").exists())
         self.assertGreater(first["eval_return_mean"], 150)
         self.assertGreater(summary["episode_return_mean"], 120)
+        self.assertRegex(log, "ppo.learning_rate is 0.0001 from here on; it was 0.0003")
+        self.assertRegex(printed["train"], "95 % confidence interval")
         self.assertRegex(log, "tensors are taken")
         self.assertRegex(printed["envs"], "gravity +9.8")
 

@@ -60,16 +60,19 @@ void add_impala_pipeline(OptionSection section, rl::ImpalaOptions& impala) {
 }
 
 void add_impala_objective(OptionSection section, rl::ImpalaOptions& impala) {
-  section.add("learning_rate", impala.learning_rate, "Of Adam.").above(0).at_most(1);
-  section.add("learning_rate_schedule", impala.learning_rate_schedule, "linear: down to 0 at total_steps.");
+  section.add("learning_rate", impala.learning_rate, "Of Adam.").above(0).at_most(1).lives(Lifetime::kStage);
+  section.add("learning_rate_schedule", impala.learning_rate_schedule, "linear: down to 0 at total_steps.")
+      .lives(Lifetime::kStage);
   section.add("adam_eps", impala.adam_eps, "Added to the root of Adam's second moment.").above(0).at_most(1);
-  section.add("max_grad_norm", impala.max_grad_norm, "Gradients are scaled down to this norm.").above(0);
+  section.add("max_grad_norm", impala.max_grad_norm, "Gradients are scaled down to this norm.")
+      .above(0)
+      .lives(Lifetime::kStage);
   section.add("gamma", impala.gamma, "Discount of rewards a step later.").within(0, 1);
   section.add("time_limit", impala.time_limit,
               "Worth of the rest of an episode that was cut short: bootstrap, its value; terminal, nothing.");
   section.add("rho_clip", impala.rho_clip, "Ratios of probabilities that correct a step count up to this.").above(0);
   section.add("c_clip", impala.c_clip, "Those that carry a correction to the steps before, up to this.").above(0);
-  section.add("entropy_coef", impala.entropy_coef, "Weight of the entropy bonus.").at_least(0);
+  section.add("entropy_coef", impala.entropy_coef, "Weight of the entropy bonus.").at_least(0).lives(Lifetime::kStage);
   section.add("value_coef", impala.value_coef, "Weight of the value's squared error.").at_least(0);
   section.add(
       "kernel", impala.kernel,
@@ -200,7 +203,9 @@ class Appo final : public Impala {
   void add_options(OptionTable& table, TrainOptions& options) const override {
     auto& appo = options.of<rl::AppoOptions>();
     OptionSection section(table, "appo", {"algo", {"appo"}});
-    section.add("clip_range", appo.clip_range, "The ratio of probabilities counts up to 1 +- this.").above(0);
+    section.add("clip_range", appo.clip_range, "The ratio of probabilities counts up to 1 +- this.")
+        .above(0)
+        .lives(Lifetime::kStage);
     section.add("kl_coef", appo.kl_coef, "Weight of the divergence from the target network.").at_least(0);
     section
         .add("target_update_steps", appo.target_update_steps,

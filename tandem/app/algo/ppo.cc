@@ -36,10 +36,13 @@ void add_ppo_learning(OptionSection section, rl::PpoOptions& ppo) {
   section.add("minibatch_size", ppo.minibatch_size, "Rows of an optimizer step, over all shards.")
       .at_least(1)
       .flag("--minibatch-size");
-  section.add("learning_rate", ppo.learning_rate, "Of Adam.").above(0).at_most(1);
-  section.add("learning_rate_schedule", ppo.learning_rate_schedule, "linear: down to 0 at total_steps.");
+  section.add("learning_rate", ppo.learning_rate, "Of Adam.").above(0).at_most(1).lives(Lifetime::kStage);
+  section.add("learning_rate_schedule", ppo.learning_rate_schedule, "linear: down to 0 at total_steps.")
+      .lives(Lifetime::kStage);
   section.add("adam_eps", ppo.adam_eps, "Added to the root of Adam's second moment.").above(0).at_most(1);
-  section.add("max_grad_norm", ppo.max_grad_norm, "Gradients are scaled down to this norm.").above(0);
+  section.add("max_grad_norm", ppo.max_grad_norm, "Gradients are scaled down to this norm.")
+      .above(0)
+      .lives(Lifetime::kStage);
   section
       .add("batch_mode", ppo.batch_mode,
            "Where a rollout ends: truncate_episodes, after rollout_steps; complete_episodes, with the episodes under "
@@ -55,12 +58,16 @@ void add_ppo_objective(OptionSection section, rl::PpoOptions& ppo) {
               "Worth of the rest of an episode that was cut short: bootstrap, its value; terminal, nothing.");
   section.add("advantage_normalization", ppo.advantage_normalization,
               "Rows over which advantages get mean 0 and deviation 1.");
-  section.add("clip_range", ppo.clip_range, "The ratio of probabilities counts up to 1 +- this.").above(0);
-  section.add("clip_range_schedule", ppo.clip_range_schedule, "linear: down to 0 at total_steps.");
+  section.add("clip_range", ppo.clip_range, "The ratio of probabilities counts up to 1 +- this.")
+      .above(0)
+      .lives(Lifetime::kStage);
+  section.add("clip_range_schedule", ppo.clip_range_schedule, "linear: down to 0 at total_steps.")
+      .lives(Lifetime::kStage);
   section.add("clip_range_value", ppo.clip_range_value, "Most that a value's change counts, in units of the return.")
       .above(0);
-  section.add("entropy_coef", ppo.entropy_coef, "Weight of the entropy bonus.").at_least(0);
-  section.add("entropy_coef_schedule", ppo.entropy_coef_schedule, "linear: down to 0 at total_steps.");
+  section.add("entropy_coef", ppo.entropy_coef, "Weight of the entropy bonus.").at_least(0).lives(Lifetime::kStage);
+  section.add("entropy_coef_schedule", ppo.entropy_coef_schedule, "linear: down to 0 at total_steps.")
+      .lives(Lifetime::kStage);
   section.add("kl_coef", ppo.kl_coef, "Weight of a penalty on the divergence from the policy that sampled.")
       .at_least(0);
   section
@@ -68,7 +75,9 @@ void add_ppo_objective(OptionSection section, rl::PpoOptions& ppo) {
            "Divergence of an update that kl_coef is raised and lowered to keep to; approx_kl shows it.")
       .above(0);
   section.add("value_coef", ppo.value_coef, "Weight of the value's squared error.").at_least(0);
-  section.add("target_kl", ppo.target_kl, "Passes end when approx_kl exceeds 1.5 times this.").above(0);
+  section.add("target_kl", ppo.target_kl, "Passes end when approx_kl exceeds 1.5 times this.")
+      .above(0)
+      .lives(Lifetime::kStage);
   section
       .add("stall_timeout", ppo.stall_timeout,
            "Seconds that one step of an env group may take, after which the run fails.")
@@ -123,6 +132,12 @@ class Ppo : public Algorithm {
       return;
     }
     rules.count_faults("ppo", rl::count_faults(ppo_options(rules.options()), rules.shards(), rules.replicas()));
+  }
+
+  [[nodiscard]] std::vector<FittingCount> fitting_counts(const TrainOptions& options) const override {
+    const auto size = rl::fitting_minibatch_size(ppo_options(options), options.shards.value_or(1));
+    if (!size) return {};
+    return {{"ppo.minibatch_size", *size}};
   }
 
   [[nodiscard]] std::vector<OptionCheck> checks(const CheckPlace& place) const override {

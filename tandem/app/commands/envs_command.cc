@@ -84,13 +84,16 @@ std::string spaces_of(const rl::Spec& spec) {
 std::string presets_of(const std::string& env) {
   std::string text;
   for (const Preset& preset : presets()) {
-    if (preset.env != env) continue;
+    const bool is_own = preset.env == env;
+    const bool stands_in = preset.env == kUnknownEnvironment && find_preset(preset.algo, env) == nullptr;
+    if (!is_own && !stands_in) continue;
     std::string indented;
     for (const char c : preset.text) indented += c == '\n' ? "\n  " : std::string(1, c);
     indented.erase(indented.find_last_not_of("\n ") + 1);
-    text += concat("\nShipped settings for ", preset.algo, ":\n  ", indented, "\n");
+    text += concat(is_own ? "\nShipped settings for " : "\nSettings for unknown environments, for ", preset.algo,
+                   ":\n  ", indented, "\n");
   }
-  return text.empty() ? "  no settings are shipped for it\n" : text;
+  return text;
 }
 
 std::string limits_of(const rl::EnvOption& option) {

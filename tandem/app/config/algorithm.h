@@ -141,6 +141,12 @@ struct CheckPlace {
   int ranks = 1;
 };
 
+/// A count that goes with the counts of other options.
+struct FittingCount {
+  std::string key;
+  std::int64_t count = 0;
+};
+
 /// One object serves all runs of the process, so its functions are const and may be called from any thread. Functions
 /// without a default must be written by each algorithm; the others describe one that has no threads of its own, cannot
 /// lose ranks and cannot be tuned.
@@ -160,6 +166,10 @@ class Algorithm {
   /// Values that failed to parse still hold the weaker layer's value; ask Rules::any_faulty() before a rule speaks
   /// about them.
   virtual void check(Rules&) const {}
+  /// Returns counts that go with the others of `options`: each as near as can be to the one that is set. They take the
+  /// place of counts that stand in shipped settings, never of those that a user asked for. Counts are at least 1, but
+  /// may not go together.
+  [[nodiscard]] virtual std::vector<FittingCount> fitting_counts(const TrainOptions&) const { return {}; }
   /// Returns its checks that need the environment or the ranks; see Surroundings::checks.
   [[nodiscard]] virtual std::vector<OptionCheck> checks(const CheckPlace&) const { return {}; }
 

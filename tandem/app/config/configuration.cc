@@ -90,7 +90,11 @@ class Assembly {
           concat("settings shipped for ", chosen.env, " with ", algo, " (`tandem envs ", chosen.env, "` shows them)"));
       return;
     }
-    if (!chosen.env.empty()) notes_.push_back(concat("no settings are shipped for ", chosen.env, " with ", algo));
+    if (chosen.env.empty()) return;
+    const Preset* unknown = find_preset(algo, kUnknownEnvironment);
+    if (unknown != nullptr) assign_preset(*unknown);
+    notes_.push_back(concat("no settings are shipped for ", chosen.env, " with ", algo,
+                            unknown == nullptr ? "" : ": those for unknown environments are taken"));
   }
 
   void assign() {
@@ -118,9 +122,23 @@ class Assembly {
     }
   }
 
+  // Says what a resume does otherwise from here on.
+  void note_changes(const std::filesystem::path& recorded) {
+    if (!faults_.empty()) return;
+    TrainOptions before = read_recorded(recorded);
+    const OptionTable was = option_table(before);
+    for (const auto& option : table_.options()) {
+      if (option->lifetime() == Lifetime::kRun || option->lifetime() == Lifetime::kCall) continue;
+      const std::string then = was.at(option->key()).text();
+      if (then == option->text() || !table_.has_effect(*option)) continue;
+      notes_.push_back(concat(option->key(), " is ", option->text(), " from here on; it was ", then));
+    }
+  }
+
   Configuration finish(const char* title) {
     resolve_counts_of_rank();
     resolve_shards();
+    fit_shipped_counts();
     resolve_instructions();
     resolve_torso();
     resolve_normalizers();
@@ -184,6 +202,19 @@ class Assembly {
                                     " replicas on their ranks can share"));
     } catch (const ConfigError& error) {
       for (const std::string& fault : error.faults()) faults_.push_back(table_.fault("devices", fault));
+    }
+  }
+
+  // A user who asks for other rollouts has not asked for the minibatches of shipped settings, so these follow.
+  void fit_shipped_counts() {
+    for (const FittingCount& fitting : algorithm_of(options_).fitting_counts(options_)) {
+      const Option& option = table_.at(fitting.key);
+      const std::string was = option.text(), now = concat(fitting.count);
+      if (option.origin().layer > Layer::kPreset || option.is_faulty() || was == now) continue;
+      const Origin origin{option.origin().layer, concat(option.origin().place, ", fitted")};
+      notes_.push_back(concat(fitting.key, " is ", now, ": the ", was, " of ", option.origin().place,
+                              " does not go with the counts that were asked for"));
+      if (const auto problem = table_.resolve(fitting.key, now, origin)) faults_.push_back(*problem);
     }
   }
 
@@ -312,6 +343,7 @@ Configuration configure(const ConfigSources& sources, const Surroundings& surrou
   if (!sources.recorded) assembly.assign_preset();
   assembly.assign();
   if (sources.recorded && !sources.is_resume) assembly.compare_with(*sources.recorded);
+  if (sources.recorded) assembly.note_changes(*sources.recorded);
   return assembly.finish(sources.recorded ? "The settings of this run, as resolved when it was last resumed."
                                           : "The settings of this run, as resolved.");
 }

@@ -31,7 +31,7 @@ struct ConfigSources {
   /// settings, which may have changed since, do not matter. Asking for other options of Lifetime kRun than it began
   /// with is a fault.
   std::optional<std::filesystem::path> recorded = {};
-  /// `tandem resume`: flags may name options of Lifetime kPart and kCall only; one of kRun is a fault even where it
+  /// `tandem resume`: flags may name options of other lifetimes than kRun; one of kRun is a fault even where it
   /// repeats the recorded value.
   bool is_resume = false;
 };

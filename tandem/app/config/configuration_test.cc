@@ -92,7 +92,22 @@ TEST_F(ConfigurationTest, TheEnvironmentThatWinsChoosesThePreset) {
 }
 
 TEST_F(ConfigurationTest, AnEnvironmentWithoutPresetGetsDefaultsAndANote) {
-  EXPECT_THAT(configure("env: Mine-v0\n").notes, Contains("no settings are shipped for Mine-v0 with ppo"));
+  EXPECT_THAT(configure("env: Mine-v0\n").notes,
+              Contains("no settings are shipped for Mine-v0 with ppo: those for unknown environments are taken"));
+}
+
+TEST_F(ConfigurationTest, ShippedMinibatchesFollowTheRolloutsThatAreAskedFor) {
+  const Configuration small = configure("env: Mine-v0\nnum_envs: 2\nrollout_steps: 10\n");
+  EXPECT_EQ(small.options.of<rl::PpoOptions>().minibatch_size, 20);
+  EXPECT_THAT(small.notes, Contains("ppo.minibatch_size is 20: the 64 of shipped settings ppo/_unknown:5 does not go "
+                                    "with the counts that were asked for"));
+  // Every shard has as many rows of a minibatch.
+  const Configuration shards = configure("env: Mine-v0\nnum_envs: 6\nrollout_steps: 256\nshards: 3\n");
+  EXPECT_EQ(shards.options.of<rl::PpoOptions>().minibatch_size, 48);
+  // A run that goes on keeps what it began with.
+  EXPECT_EQ(recorded(reconfigure(file(small.yaml), {}, surroundings).options), recorded(small.options));
+  EXPECT_THAT(faults("env: Mine-v0\nnum_envs: 2\nrollout_steps: 10\nppo.minibatch_size: 64\n"),
+              ElementsAre(HasSubstr("does not divide the 20 rows")));
 }
 
 TEST_F(ConfigurationTest, MinibatchSizeReplacesThePresetsMinibatches) {
@@ -127,21 +142,21 @@ TEST_F(ConfigurationTest, CountsOfARankBecomeTotalsOfTheRanksThatTheRunStartsOn)
   Surroundings three = surroundings;
   three.ranks = 3;
   const Configuration first = app::configure({file("env: Mine-v0\nalgo: dd_ppo\n")}, three);
-  EXPECT_EQ(first.options.num_envs, 15);
-  EXPECT_EQ(first.options.of<rl::PpoOptions>().minibatch_size, 150);
+  EXPECT_EQ(first.options.num_envs, 24);
+  EXPECT_EQ(first.options.of<rl::PpoOptions>().minibatch_size, 192);
   EXPECT_EQ(first.options.of<rl::PpoOptions>().minibatches, std::nullopt);
-  EXPECT_EQ(first.options.rollout_steps, 100);
+  EXPECT_EQ(first.options.rollout_steps, 256);
   EXPECT_EQ(first.options.of<rl::PpoOptions>().epochs, 10);
-  EXPECT_THAT(first.yaml, HasSubstr("# dd_ppo.envs_per_rank: 5 on each of 3 ranks"));
-  EXPECT_THAT(first.notes, Contains("num_envs is 15: dd_ppo.envs_per_rank: 5 on each of 3 ranks"));
+  EXPECT_THAT(first.yaml, HasSubstr("# dd_ppo.envs_per_rank: 8 on each of 3 ranks"));
+  EXPECT_THAT(first.notes, Contains("num_envs is 24: dd_ppo.envs_per_rank: 8 on each of 3 ranks"));
   // It goes on as the same run on one rank.
-  EXPECT_EQ(reconfigure(file(first.yaml), {}, surroundings).options.num_envs, 15);
+  EXPECT_EQ(reconfigure(file(first.yaml), {}, surroundings).options.num_envs, 24);
   ConfigSources again{file("env: Mine-v0\nalgo: dd_ppo\n")};
   again.recorded = folder / "recorded.yaml";
   write_file(*again.recorded, first.yaml);
   const Configuration second = app::configure(again, surroundings);
-  EXPECT_EQ(second.options.num_envs, 15);
-  EXPECT_EQ(second.options.of<rl::PpoOptions>().minibatch_size, 150);
+  EXPECT_EQ(second.options.num_envs, 24);
+  EXPECT_EQ(second.options.of<rl::PpoOptions>().minibatch_size, 192);
   // What was asked for is not overruled.
   again.flags = {flag("dd_ppo.envs_per_rank", "9")};
   EXPECT_THROW((void)app::configure(again, surroundings), ConfigError);
@@ -232,7 +247,7 @@ TEST_F(ConfigurationTest, CountsThatDoNotDivideNameCountsThatDo) {
                   "does not divide the 800 rows of a rollout (8 environments x 100 steps, 1 shard); 5 or 8 would")));
   EXPECT_THAT(faults("env: Mine-v0\nnum_envs: 8\nrollout_steps: 128\nshards: 4\nppo.minibatch_size: 100\n"),
               ElementsAre(HasSubstr("64 or 128 would")));
-  EXPECT_THAT(faults("env: Mine-v0\nppo.minibatches: none\n"), ElementsAre(HasSubstr("give exactly one of")));
+  EXPECT_THAT(faults("env: Mine-v0\nppo.minibatch_size: none\n"), ElementsAre(HasSubstr("give exactly one of")));
 }
 
 TEST_F(ConfigurationTest, ImpalaSaysWhatDoesNotFitAndWhatItCannotDoSoFar) {
@@ -258,7 +273,7 @@ TEST_F(ConfigurationTest, ImpalaSaysWhatDoesNotFitAndWhatItCannotDoSoFar) {
   EXPECT_THAT(faults("env: Mine-v0\nalgo: appo\nstrategy: asynchronous\n"), IsEmpty());
   EXPECT_THAT(faults("env: Mine-v0\nstrategy: sync_replicas\ngradient_check: each_replica\n"),
               ElementsAre(HasSubstr("sync_replicas looks at each replica's gradient as it is")));
-  EXPECT_THAT(faults("env: Mine-v0\nalgo: appo\nimpala.beyond_lag: drop\n"),
+  EXPECT_THAT(faults("env: Mine-v0\nalgo: appo\nimpala.beyond_lag: drop\nimpala.max_policy_lag: none\n"),
               ElementsAre(HasSubstr("has no effect without impala.max_policy_lag")));
   EXPECT_THAT(faults("env: Mine-v0\nalgo: impala\nppo.gamma: 0.9\n"),
               ElementsAre(HasSubstr("train.yaml:3): has no effect without algo: ppo")));
@@ -354,6 +369,19 @@ TEST_F(ConfigurationTest, GoingOnWithARunAsksForWhatItBeganWith) {
     EXPECT_THAT(error.faults(), ElementsAre(HasSubstr("seed = 4 (--set): the run began with 3"),
                                             HasSubstr("shards = 1 (--set): the run began with 2")));
   }
+}
+
+TEST_F(ConfigurationTest, WhatAResumeMayChangeIsSaidWithWhatItWas) {
+  const std::filesystem::path config = folder / "config.yaml";
+  write_file(config, configure("env: Mine-v0\nppo.entropy_coef: 0.5\n").yaml);
+  const Configuration resumed =
+      reconfigure(config, {flag("ppo.learning_rate", "0.1"), flag("ppo.entropy_coef", "0.5"), flag("total_steps", "9")},
+                  surroundings);
+  EXPECT_EQ(resumed.options.of<rl::PpoOptions>().learning_rate, 0.1);
+  EXPECT_THAT(resumed.notes,
+              AllOf(Contains("ppo.learning_rate is 0.1 from here on; it was 0.0003"),
+                    Contains("total_steps is 9 from here on; it was 500000"), Not(Contains(HasSubstr("entropy")))));
+  EXPECT_THROW((void)reconfigure(config, {flag("ppo.gamma", "0.9")}, surroundings), ConfigError);
 }
 
 TEST_F(ConfigurationTest, RecordedOptionsAreReadWithoutLookingAnythingUp) {

@@ -44,9 +44,10 @@ struct Range {
 /// Whether a run records an option, and whether a resume may change it.
 /// The default is kRun: an option that nothing else is said of cannot change what a run computes half-way.
 enum class Lifetime {
-  kRun,   // belongs to the run: recorded, and the same after a resume
-  kPart,  // recorded, and may be given anew at a resume: how long, where, how often to save
-  kCall,  // of one call of the program, not recorded: where to put the run, how much to print
+  kRun,    // belongs to the run: recorded, and the same after a resume
+  kStage,  // decides what is learned, and may be given anew at a resume: the learning rate, the entropy bonus
+  kPart,   // recorded, and may be given anew at a resume: how long, where, how often to save
+  kCall,   // of one call of the program, not recorded: where to put the run, how much to print
 };
 
 /// The usual limit of a count: of environments, of rows, of steps between updates.

@@ -1,7 +1,8 @@
 // app/config/presets.h: the settings that the program brings along for the environments it knows.
 //
 // They are the files configs/presets/<algorithm>/<environment>.yaml, compiled into the program. _defaults.yaml is what
-// the algorithm has other than the options' own defaults, for all environments.
+// the algorithm has other than the options' own defaults, for all environments; _unknown.yaml lies above it for
+// environments that have no file of their own (chosen by the study of bench/defaults, decision 51).
 //
 // Threads: free functions over constant data. A preset lies above the defaults and below a run's record, file and flags
 // (Layer in value_format.h).
@@ -22,8 +23,8 @@ struct Preset {
 /// Defined in a source that the build makes from the files.
 [[nodiscard]] std::span<const Preset> presets();
 
-/// In the place of an environment.
-inline constexpr std::string_view kDefaultsOfAlgorithm = "_defaults";
+/// In the place of an environment: what the algorithm has for all, and for those that nothing is shipped for.
+inline constexpr std::string_view kDefaultsOfAlgorithm = "_defaults", kUnknownEnvironment = "_unknown";
 
 /// Null when nothing is shipped for that pair.
 /// The pointer stays good for the life of the process.

@@ -119,7 +119,8 @@ Recorded recorded_of(const PlottedRun& run) {
   Recorded its{&run, read_recorded(run.paths.config())};
   const OptionTable table = option_table(its.options);
   for (const auto& option : table.options()) {
-    if (option->lifetime() == Lifetime::kRun && option->key() != "seed") its.settings[option->key()] = option->text();
+    const bool counts = option->lifetime() == Lifetime::kRun || option->lifetime() == Lifetime::kStage;
+    if (counts && option->key() != "seed") its.settings[option->key()] = option->text();
   }
   return its;
 }

@@ -161,6 +161,24 @@ inline std::vector<CountFault> minibatch_faults(const PpoOptions& options, std::
                   fewer.empty() ? "" : ", or shards: ", fewer)}};
 }
 
+/// Returns the minibatch_size that goes with the other counts: the largest up to that of `options`, else the smallest
+/// above it. None where no size does, or where the options have minibatches instead.
+[[nodiscard]] inline std::optional<std::int64_t> fitting_minibatch_size(PpoOptions options, std::int64_t shards) {
+  if (!options.minibatch_size || options.minibatches) return {};
+  const std::int64_t rows = options.batch_rows(), wanted = std::min(*options.minibatch_size, rows);
+  const auto fits = [&](std::int64_t size) {
+    options.minibatch_size = size;
+    return rows % size == 0 && count_faults(options, shards, 1).empty();
+  };
+  for (std::int64_t size = wanted; size >= 1; --size) {
+    if (fits(size)) return size;
+  }
+  for (std::int64_t size = wanted + 1; size <= rows; ++size) {
+    if (fits(size)) return size;
+  }
+  return {};
+}
+
 /// Returns what is wrong with the first update of a record that leaves a minibatch without rows; empty when none does.
 /// `recorded`: the steps of each env group, by update. Counts as count_faults() wants them. (Rules that end rollouts
 /// early leave none: who finishes first has made all its steps.)
