@@ -119,6 +119,26 @@ TEST(MultiAgentProgramTest, AStoppedRunGoesOnToTheSameStateOnOtherReplicas) {
   EXPECT_NE(summary.find("policy/leader/episodes"), nullptr);
 }
 
+TEST(MultiAgentProgramTest, EachPolicyHasNormalizersInCheckpointsEvaluationsExportsAndWarmStarts) {
+  const TemporaryFolder folder;
+  const std::vector<std::string> normalized{
+      "--set", "normalize.observations=true",        "--set", "normalize.rewards=true",
+      "--set", "multi_agent.policies=leader,others", "--set", "multi_agent.mapping=cart_0=leader,*=others"};
+  ASSERT_EQ(run_captured(small("MultiAgentCartPole-v0", folder / "a", normalized)).code, 0);
+  EXPECT_THAT(run_captured({"inspect", folder / "a" / "checkpoints" / "u000000000004"}).out,
+              AllOf(HasSubstr("normalizers-leader"), HasSubstr("normalizers-others")));
+  const Outcome evaluated = run_captured({"eval", folder / "a", "--episodes", "3"});
+  EXPECT_EQ(evaluated.code, 0) << evaluated.err;
+  ASSERT_EQ(run_captured({"export", folder / "a", "--policy", "others", "-o", folder / "others.pt"}).code, 0);
+  EXPECT_THAT(read_file(folder / "others.safetensors"), HasSubstr("observation_mean.0"));
+  std::vector<std::string> more = normalized;
+  more.insert(more.end(), {"--init-from", folder / "a"});
+  const Outcome warm = run_captured(small("MultiAgentCartPole-v0", folder / "b", more));
+  ASSERT_EQ(warm.code, 0) << warm.err;
+  EXPECT_THAT(read_file(folder / "b" / "log.txt"),
+              HasSubstr("policy 'leader': the normaliser 'observation.0' is taken"));
+}
+
 TEST(MultiAgentProgramTest, WrongSettingsAreRefusedAllAtOnceAndLeaveNoFolder) {
   const TemporaryFolder folder;
   const auto refused = [&](const std::string& env, std::vector<std::string> settings) {
@@ -129,11 +149,12 @@ TEST(MultiAgentProgramTest, WrongSettingsAreRefusedAllAtOnceAndLeaveNoFolder) {
     EXPECT_FALSE(std::filesystem::exists(folder / "no"));
     return outcome.err;
   };
-  EXPECT_THAT(refused("KuhnPoker-v0", {"multi_agent.mapping=player_0=a", "multi_agent.policies_to_train=b",
-                                       "policy.recurrent=gru", "normalize.rewards=true", "strategy=asynchronous"}),
-              AllOf(HasSubstr("agent player_0 of KuhnPoker-v0 is mapped to policy 'a'"),
-                    HasSubstr("agent player_1 of KuhnPoker-v0 has no policy"), HasSubstr("'b' is to be trained"),
-                    HasSubstr("policy.recurrent"), HasSubstr("normalize.rewards"), HasSubstr("strategy")));
+  EXPECT_THAT(
+      refused("KuhnPoker-v0", {"multi_agent.mapping=player_0=a", "multi_agent.policies_to_train=b",
+                               "policy.recurrent=gru", "env_restarts=1", "strategy=asynchronous"}),
+      AllOf(HasSubstr("agent player_0 of KuhnPoker-v0 is mapped to policy 'a'"),
+            HasSubstr("agent player_1 of KuhnPoker-v0 has no policy"), HasSubstr("'b' is to be trained"),
+            HasSubstr("policy.recurrent"), HasSubstr("env_restarts"), HasSubstr("strategy")));
   EXPECT_THAT(refused("KuhnPoker-v0", {"multi_agent.mapping=player_0"}), HasSubstr("is no rule of a mapping"));
   EXPECT_THAT(refused("KuhnPoker-v0", {"policy.head=normal"}), HasSubstr("policy.head"));
   EXPECT_THAT(refused("CartPole-v1", {"multi_agent.policies=a"}), HasSubstr("CartPole-v1 has one agent"));

@@ -75,8 +75,8 @@ Setup setup_for(const RunPlan& plan) {
   } else {
     setup.make_envs = env_maker(plan);
     setup.make_policy = policy_factory(options.policy);
-    setup.normalizer = options.normalize.options();
   }
+  setup.normalizer = options.normalize.options();
   return setup;
 }
 

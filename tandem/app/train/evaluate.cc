@@ -27,13 +27,13 @@ model::NamedTensors model_part(model::NamedTensors state) {
   return state;
 }
 
-// A run with several agents normalises nothing, so its checkpoint has no normalisers.
+// A run with several agents that normalises nothing has no normalisers in its checkpoints.
 TrainedPolicy load(const learner::ReadPart& read_part, const TrainOptions& options, const rl::MappedPolicy& policy) {
-  const bool is_only = policy.name.empty();
+  const rl::PolicyNames names(policy.name);
   TrainedPolicy trained{.policy = policy_factory(options.policy)(policy.spec, at::detail::createCPUGenerator(0)),
                         .normalizers = rl::Normalizers(policy.spec, options.normalize.options())};
-  model::copy_named(model_part(read_part(rl::PolicyNames(policy.name).part)), model::named_state_of(*trained.policy));
-  if (is_only) trained.normalizers.load(read_part(rl::kNormalizers));
+  model::copy_named(model_part(read_part(names.part)), model::named_state_of(*trained.policy));
+  if (trained.normalizers.options().any()) trained.normalizers.load(read_part(names.normalizers));
   trained.policy->eval();
   return trained;
 }
@@ -106,13 +106,7 @@ class Player {
   void step() {
     for (Seat& seat : seats_) {
       rl::AgentRows& now = seat.now;
-      if (const rl::Normalizers& normalizers = seat.trained.normalizers; normalizers.options().observations) {
-        for (std::size_t leaf = 0; leaf < now.observation.size(); ++leaf) {
-          // Normalises in place: the group writes the next observation over it in any case.
-          float* values = now.observation[leaf].data_ptr<float>();
-          normalizers.normalize(leaf, values, values, static_cast<std::int64_t>(now.rows()));
-        }
-      }
+      now.normalize(seat.trained.normalizers);
       seat.actor->act(now.observation, now.action_mask, now.decisions());
       now.to_bounds();
       for (std::size_t k = 0; k < seat.agents.size(); ++k) actions_[seat.agents[k]] = now.actions_of(k);
@@ -191,7 +185,8 @@ Evaluation evaluate(const learner::ReadPart& read_part, const TrainOptions& opti
     for (const std::size_t agent : policy.agents) result.agents[agent].policy = policy.name;
     Seat seat{.trained = load(read_part, options, policy),
               .agents = policy.agents,
-              .now = rl::AgentRows(policy.spec, policy.agents.size(), static_cast<std::size_t>(envs)),
+              .now = rl::AgentRows(policy.spec, policy.agents.size(), static_cast<std::size_t>(envs),
+                                   options.normalize.options().observations),
               .actor = nullptr};
     seat.actor = rl::make_actor(*seat.trained.policy, {.acting = how.acting},
                                 static_cast<std::int64_t>(seat.now.rows()), how.seed, static_cast<int>(seats.size()));

@@ -66,7 +66,7 @@ struct EvaluationOptions {
 /// The policies of a run; one agent's has no name. `environments`: as environments_of() gives them.
 [[nodiscard]] rl::PolicyMap policies_of(const TrainOptions& options, const rl::EnvRegistry& environments);
 
-/// A policy of a checkpoint with its parameters and buffers, in eval mode on the CPU, and the run's normalisers.
+/// A policy of a checkpoint with its parameters and buffers, in eval mode on the CPU, and its normalisers.
 struct TrainedPolicy {
   std::shared_ptr<rl::ActorCritic> policy;
   rl::Normalizers normalizers;

@@ -80,7 +80,11 @@ std::vector<OptionCheck> environment_checks(const rl::EnvRegistry& known) {
           [](Options options, const rl::Spec& spec) { (void)rl::chosen_torso(options.policy.torso, spec); }),
       environment_check(
           known, "normalize.observations",
-          [](Options options, const rl::Spec& spec) { (void)rl::Normalizers(spec, options.normalize.options()); }),
+          [](Options options, const rl::Spec& spec) { (void)rl::Normalizers(spec, options.normalize.options()); },
+          [](Options options, const Entry& entry) {
+            for (std::size_t agent = 0; agent < entry.spec.agents.size(); ++agent)
+              (void)rl::Normalizers(rl::agent_spec(entry.spec, agent), options.normalize.options());
+          }),
       refuse_several(
           known, "strategy", [](Options options) { return sync::depends_on_speed(options.strategy); },
           "whose learners need a strategy whose numbers do not depend on which replica is fast: replicated, divided or "
@@ -91,12 +95,6 @@ std::vector<OptionCheck> environment_checks(const rl::EnvRegistry& known) {
       refuse_several(
           known, "policy.recurrent", [](Options options) { return options.policy.recurrent != Recurrence::kNone; },
           "whose policies remember nothing so far; use none"),
-      refuse_several(
-          known, "normalize.observations", [](Options options) { return options.normalize.options().observations; },
-          "for which nothing is normalised so far"),
-      refuse_several(
-          known, "normalize.rewards", [](Options options) { return options.normalize.options().rewards; },
-          "for which nothing is normalised so far"),
       environment_check(known, "multi_agent.mapping", {},
                         [](Options options, const Entry& entry) { (void)policy_map_of(options, entry); }),
       refuse_one(known, "multi_agent.policies", &MultiAgentSettings::policies),

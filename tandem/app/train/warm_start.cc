@@ -17,7 +17,16 @@ namespace tandem::app {
 namespace {
 
 constexpr std::string_view kParameters = "parameters.", kBuffers = "buffers.", kAverages = "averages.";
-constexpr std::string_view kPolicyPart = "policy-";  // before the name of one of several (rl::PolicyNames)
+// Before the name of one of several policies (rl::PolicyNames).
+constexpr std::string_view kPolicyPart = "policy-", kNormalizersPart = "normalizers-";
+
+// The name behind such a prefix; of other parts "", the name of one agent's policy.
+std::string policy_of(const std::string& part) {
+  for (const std::string_view prefix : {kPolicyPart, kNormalizersPart}) {
+    if (part.starts_with(prefix)) return part.substr(prefix.size());
+  }
+  return "";
+}
 
 const at::Tensor* find(const model::NamedTensors& tensors, const std::string& name) {
   const auto found = std::ranges::find(tensors, name, &model::NamedTensors::value_type::first);
@@ -44,11 +53,11 @@ WarmSource read_checkpoint(const std::filesystem::path& path) {
   const TrainOptions options = options_of(checkpoint);
   WarmSource source{.place = checkpoint.folder().string(), .policies = {}};
   for (const model::CheckpointPart& part : checkpoint.parts()) {
-    const std::string name = part.name.starts_with(kPolicyPart) ? part.name.substr(kPolicyPart.size()) : "";
+    const std::string name = policy_of(part.name);
     if (part.name == rl::PolicyNames(name).part) {
       source.policies[name] = checkpoint.read_part(part.name).tensors;
-    } else if (part.name == rl::kNormalizers) {
-      source.normalizers = checkpoint.read_part(part.name).tensors;
+    } else if (part.name == rl::PolicyNames(name).normalizers) {
+      source.normalizers[name] = checkpoint.read_part(part.name).tensors;
     }
   }
   source.saw_normalized = options.normalize.options().observations;
@@ -92,20 +101,21 @@ std::size_t take(const model::NamedTensors& source, model::NamedTensors& part) {
   return taken;
 }
 
-// Moments of other sizes, or of what this run does not scale, stay where they are.
-void take_normalizers(const WarmSource& source, bool wanted, model::NamedTensors& part,
-                      std::vector<std::string>& notes) {
+// Moments of other sizes, or of what this run does not scale, stay where they are. `whose`: for the notes.
+void take_normalizers(const model::NamedTensors& source, const std::string& whose, bool wanted,
+                      model::NamedTensors& part, std::vector<std::string>& notes) {
   for (auto& [name, tensor] : part) {
-    const at::Tensor* its = find(source.normalizers, name);
+    const at::Tensor* its = find(source, name);
     const bool fits = its != nullptr && same_form(*its, tensor);
     if (fits && wanted) tensor = *its;
-    notes.push_back(concat("the normaliser '", name, "' ",
+    notes.push_back(concat(whose, "the normaliser '", name, "' ",
                            fits && wanted ? "is taken"
                            : fits         ? "is not taken, as init_normalizers says"
                                           : "begins anew: the source has none that fits"));
   }
-  for (const auto& [name, tensor] : source.normalizers) {
-    if (find(part, name) == nullptr) notes.push_back(concat("its normaliser '", name, "' is not used by this run"));
+  for (const auto& [name, tensor] : source) {
+    if (find(part, name) == nullptr)
+      notes.push_back(concat(whose, "its normaliser '", name, "' is not used by this run"));
   }
 }
 
@@ -166,7 +176,11 @@ std::vector<std::string> warm_start(rl::TrainingRun& run, const TrainOptions& op
                              taken == 0 ? " is not used by this run" : concat(": ", taken, " tensors are taken")));
     }
     for (auto& [name, part] : parts) {
-      if (name == rl::kNormalizers) take_normalizers(*source, options.init_normalizers, part, notes);
+      const std::string policy = policy_of(name);
+      if (name != rl::PolicyNames(policy).normalizers) continue;
+      const auto its = source->normalizers.find(policy);
+      take_normalizers(its == source->normalizers.end() ? model::NamedTensors() : its->second,
+                       policy.empty() ? "" : concat("policy '", policy, "': "), options.init_normalizers, part, notes);
     }
     notes.emplace_back("optimizer, counters, episodes and random numbers begin anew");
   }

@@ -23,8 +23,8 @@ namespace tandem::app {
 struct WarmSource {
   std::string place;                                    // for messages
   std::map<std::string, model::NamedTensors> policies;  // by name; "" of one agent's, and of a file's
-  /// Moments by name, as Normalizers::state() gives them; none in a file.
-  model::NamedTensors normalizers = {};
+  /// By policy: moments by name, as Normalizers::state() gives them; none in a file.
+  std::map<std::string, model::NamedTensors> normalizers = {};
   bool saw_normalized = false;  // its policy was shown normalised observations
 };
 /// Throws ConfigError where `path` is none of these, CheckpointError where its bytes are damaged.

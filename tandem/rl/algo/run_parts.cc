@@ -42,6 +42,18 @@ PolicyMap map_of(const RunSetup& setup, Spec& whole) {
                            "(RunSetup::agents)"));
 }
 
+std::vector<Normalizers> normalizers_of(const RunSetup& setup, const PolicyMap& map) {
+  std::vector<Normalizers> all;
+  for (const MappedPolicy& policy : map) all.emplace_back(policy.spec, setup.normalizer);
+  return all;
+}
+
+std::vector<NormalizerMoments> moments_of(const RunSetup& setup, const PolicyMap& map) {
+  std::vector<NormalizerMoments> all;
+  for (const MappedPolicy& policy : map) all.emplace_back(policy.spec, setup.normalizer);
+  return all;
+}
+
 std::uint64_t seed_of(const RunSetup& setup, std::size_t policy) {
   return setup.agents ? derive_seed(setup.seed, SeedPurpose::kPolicy, policy) : setup.seed;
 }
@@ -81,8 +93,10 @@ PolicyNames::PolicyNames(const std::string& policy)
       progress(one_agent ? "run" : "progress-" + policy),
       target(one_agent ? "target" : "target-" + policy),
       generator(one_agent ? "generator" : "generator." + policy),
+      normalizers(one_agent ? "normalizers" : "normalizers-" + policy),
       prefix(one_agent ? "" : policy + "/"),
-      target_prefix(target + (one_agent ? "." : "/")) {}
+      target_prefix(target + (one_agent ? "." : "/")),
+      normalizer_prefix(prefix + "normalizer.") {}
 
 void require_sequences_for(const ActorCritic& policy, bool has_sequences) {
   const bool remembers = dynamic_cast<const RecurrentActorCritic*>(&policy) != nullptr;
@@ -95,14 +109,18 @@ void require_sequences_for(const ActorCritic& policy, bool has_sequences) {
 std::string shard_part(int shard) { return concat("shard-", shard); }
 std::string group_part(int group) { return concat("env-group-", group); }
 
-std::vector<std::string> part_names_of(const PolicyMap& map, bool has_targets, int shards, int groups) {
+bool keeps_normalizers(const RunSetup& setup) { return !setup.agents || setup.normalizer.any(); }
+
+std::vector<std::string> part_names_of(const RunSetup& setup, const PolicyMap& map, bool has_targets, int groups) {
   std::vector<std::string> names{"run"};
   for (const MappedPolicy& policy : map) {
     const PolicyNames its(policy.name);
-    names.insert(names.end(), {its.part, its.one_agent ? kNormalizers : its.progress});
+    names.push_back(its.part);
+    if (!its.one_agent) names.push_back(its.progress);
+    if (keeps_normalizers(setup)) names.push_back(its.normalizers);
     if (has_targets && policy.trained) names.push_back(its.target);
   }
-  for (int shard = 0; shard < shards; ++shard) names.push_back(shard_part(shard));
+  for (int shard = 0; shard < setup.shards; ++shard) names.push_back(shard_part(shard));
   for (int group = 0; group < groups; ++group) names.push_back(group_part(group));
   return names;
 }
@@ -189,6 +207,7 @@ void save_policies(const std::vector<PolicyState>& policies, const learner::Rank
     model::NamedTensors state = policy.tensors();  // of all ranks together
     if (!ranks.leads()) continue;
     parts.emplace_back(policy.names.part, std::move(state));
+    if (policy.normalizers != nullptr) parts.emplace_back(policy.names.normalizers, policy.moments());
     if (policy.names.one_agent) continue;
     parts.emplace_back(policy.names.progress, run_part_of({policy.passes(), policy.episodes.total()}, policy.episodes));
   }
@@ -217,6 +236,7 @@ void load_policy(const PolicyState& policy, std::int64_t passes, Range mine, con
     passes = counters[0];
     restore_episodes(progress, counters[1], policy.episodes);
   }
+  if (policy.normalizers != nullptr) policy.normalizers->load(learner::part_of(parts, names.normalizers));
   const model::NamedTensors& state = learner::part_of(parts, names.part);
   if (policy.team == nullptr) return model::copy_named(state, model::named_state_of(policy.module));
   policy.team->load_state(state);

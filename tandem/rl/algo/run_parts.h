@@ -24,6 +24,11 @@ namespace tandem::rl {
 /// environments are like as a whole. Throws ConfigError for environments with several agents in a setup of one.
 [[nodiscard]] PolicyMap map_of(const RunSetup& setup, Spec& whole);
 
+/// A policy's normalisers each, without any moments, and memory for the moments of one env group.
+/// Throws ConfigError when observations are to be normalised and a policy sees others than floats.
+[[nodiscard]] std::vector<Normalizers> normalizers_of(const RunSetup& setup, const PolicyMap& map);
+[[nodiscard]] std::vector<NormalizerMoments> moments_of(const RunSetup& setup, const PolicyMap& map);
+
 /// The seed that a policy derives its own streams from. `policy`: its place in the map. Policies of several agents so
 /// draw from different streams, and a policy keeps its stream when others change.
 [[nodiscard]] std::uint64_t seed_of(const RunSetup& setup, std::size_t policy);
@@ -53,7 +58,9 @@ struct PolicyNames {
   bool one_agent;
   std::string part, progress, target;  // parts: model and optimizer; counters and episodes; APPO's target
   std::string generator;               // the policy's random stream among those of a shard
-  std::string prefix, target_prefix;   // of the tensors that are hashed
+  std::string normalizers;             // a part: statistics of what its agents see and earn
+  // Of the tensors that are hashed.
+  std::string prefix, target_prefix, normalizer_prefix;
 };
 
 /// Returns the options of a learner: Adam, and means over all rows, clipped to max_grad_norm. `options`: of the
@@ -88,10 +95,12 @@ void report_episodes(const EpisodeWindow& episodes, Report& report) {
 /// Names of checkpoint parts. Shards and groups are numbered over the run, so that any topology finds them.
 [[nodiscard]] std::string shard_part(int shard);
 [[nodiscard]] std::string group_part(int group);
-inline constexpr const char* kNormalizers = "normalizers";  // with one agent
+/// Whether checkpoints have the policies' normalisers. Those of one agent always do, even where nothing is normalised.
+[[nodiscard]] bool keeps_normalizers(const RunSetup& setup);
 /// The names of all parts of a run with these policies. They do not depend on replicas and ranks, so that a checkpoint
 /// loads on any topology; the leader reads them for all. `has_targets`: of policies that are trained.
-[[nodiscard]] std::vector<std::string> part_names_of(const PolicyMap& map, bool has_targets, int shards, int groups);
+[[nodiscard]] std::vector<std::string> part_names_of(const RunSetup& setup, const PolicyMap& map, bool has_targets,
+                                                     int groups);
 /// Checkpoints hold tensors only, so states that are bytes travel as uint8 tensors. Copies the bytes.
 [[nodiscard]] at::Tensor tensor_of(const std::vector<std::byte>& bytes);
 /// Views the bytes of a contiguous tensor, which outlives the result.
@@ -137,12 +146,17 @@ struct PolicyState {
   // Null when the policy is not trained: `module` then has all of its state.
   learner::ReplicaTeam* team;
   const ActorCritic& module;
-  EpisodeWindow& episodes;  // of its agents, where there are several
+  EpisodeWindow& episodes;   // of its agents, where there are several
+  Normalizers* normalizers;  // null where checkpoints have none
 
   /// Passes that its learners made.
   [[nodiscard]] std::int64_t passes() const;
   /// Collective where the policy is trained.
   [[nodiscard]] model::NamedTensors tensors() const;
+  /// The normalisers' moments; none where there are no normalisers.
+  [[nodiscard]] model::NamedTensors moments() const {
+    return normalizers != nullptr ? normalizers->state() : model::NamedTensors();
+  }
 };
 
 /// TrainingRun::params_sha256() of a run with these policies.
@@ -150,8 +164,8 @@ struct PolicyState {
 /// Appends tensors to `all` with the prefix before their names.
 void append(const std::string& prefix, const model::NamedTensors& tensors, model::NamedTensors& all);
 
-/// Appends the policies' share of a checkpoint: on the leader each policy's tensors and, with several agents, its
-/// progress; on every rank the policies' random streams of the shards `mine`. Collective.
+/// Appends the policies' share of a checkpoint: on the leader each policy's tensors, its normalisers and, with several
+/// agents, its progress; on every rank the policies' random streams of the shards `mine`. Collective.
 void save_policies(const std::vector<PolicyState>& policies, const learner::Ranks& ranks, Range mine,
                    learner::StateParts& parts);
 /// Copies of tensors on the CPU, under their names.

@@ -65,6 +65,11 @@ void NormalizerMoments::clear() {
   discounted_return.clear();
 }
 
+void NormalizerMoments::append_numbers(std::vector<double>& to) const {
+  for (const RunningMoments& leaf : observation) leaf.append_numbers(to);
+  discounted_return.append_numbers(to);
+}
+
 Normalizers::Normalizers(const Spec& spec, const NormalizerOptions& options)
     : options_(options), moments_(spec, options) {
   if (options.observations) require_floats(spec);

@@ -67,6 +67,8 @@ class RunningMoments {
 struct NormalizerMoments {
   NormalizerMoments(const Spec& spec, const NormalizerOptions& options);
   void clear();
+  /// Appends the numbers of all moments, of the leaves first.
+  void append_numbers(std::vector<double>& to) const;
 
   /// By leaf; empty unless observations are normalised.
   std::vector<RunningMoments> observation;

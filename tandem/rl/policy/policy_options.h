@@ -53,6 +53,8 @@ struct NormalizerOptions {
   double clip_reward = 10;
   /// Added to variances, so that a constant element is not divided by zero.
   double epsilon = 1e-8;
+
+  [[nodiscard]] bool any() const { return observations || rewards; }
 };
 
 }  // namespace tandem::rl

@@ -10,7 +10,7 @@
 namespace tandem::rl {
 
 // A fragment of one step has these arrays, with a dimension of time.
-AgentRows::AgentRows(const Spec& spec, std::size_t agents, std::size_t envs)
+AgentRows::AgentRows(const Spec& spec, std::size_t agents, std::size_t envs, bool normalized)
     : reward(agents * envs, 0.0),
       acts(agents * envs, 0),
       terminated(agents * envs, 0),
@@ -20,6 +20,9 @@ AgentRows::AgentRows(const Spec& spec, std::size_t agents, std::size_t envs)
   const Fragment one(spec, 1, static_cast<int>(agents * envs));
   observation = one.observation_at(0);
   final_observation = one.observation_at(1);
+  if (normalized) {
+    for (const at::Tensor& leaf : observation) raw_.push_back(at::zeros_like(leaf));
+  }
   if (one.action_mask.defined()) action_mask = one.action_mask[0];
   action = one.action[0];
   log_prob = one.log_prob[0];
@@ -30,13 +33,39 @@ AgentRows::AgentRows(const Spec& spec, std::size_t agents, std::size_t envs)
     box_.resize(rows() * static_cast<std::size_t>(action_elements(spec.action)));
 }
 
+// Normalised leaves are float32, which the constructor of Normalizers has checked.
+void AgentRows::normalize(const Normalizers& frozen) {
+  for (std::size_t leaf = 0; leaf < raw_.size(); ++leaf) {
+    frozen.normalize(leaf, raw_[leaf].const_data_ptr<float>(), observation[leaf].data_ptr<float>(),
+                     static_cast<std::int64_t>(rows()));
+  }
+}
+
+void AgentRows::normalize_final(const Normalizers& frozen, std::size_t row) {
+  for (std::size_t leaf = 0; leaf < raw_.size(); ++leaf) {
+    float* its = final_observation[leaf].data_ptr<float>() + row * static_cast<std::size_t>(raw_[leaf].stride(0));
+    frozen.normalize(leaf, its, its, 1);
+  }
+}
+
+void AgentRows::gather(NormalizerMoments& moments) const {
+  for (std::size_t leaf = 0; leaf < raw_.size(); ++leaf) {
+    const float* all = raw_[leaf].const_data_ptr<float>();
+    const auto size = static_cast<std::size_t>(raw_[leaf].stride(0));
+    for (std::size_t row = 0; row < rows(); ++row) {
+      if (acts[row] != 0) moments.observation[leaf].add(all + row * size);
+    }
+  }
+}
+
 // Rows of one agent lie together, so its arrays begin at row k * envs_ of each tensor.
 AgentArrays AgentRows::arrays_of(std::size_t k) {
   const std::size_t first = k * envs_;
   AgentArrays arrays;
-  for (std::size_t leaf = 0; leaf < observation.size(); ++leaf) {
+  const Observation& written = raw_.empty() ? observation : raw_;
+  for (std::size_t leaf = 0; leaf < written.size(); ++leaf) {
     const std::size_t offset = first * spec_.observation[leaf].bytes();
-    arrays.env.observation.push_back(static_cast<std::byte*>(observation[leaf].data_ptr()) + offset);
+    arrays.env.observation.push_back(static_cast<std::byte*>(written[leaf].data_ptr()) + offset);
     arrays.env.final_observation.push_back(static_cast<std::byte*>(final_observation[leaf].data_ptr()) + offset);
   }
   if (action_mask.defined())

@@ -13,6 +13,7 @@
 #include "tandem/rl/env/env_group.h"
 #include "tandem/rl/policy/action_family.h"
 #include "tandem/rl/policy/actor/actor.h"
+#include "tandem/rl/policy/normalizer.h"
 
 namespace tandem::rl {
 
@@ -20,8 +21,9 @@ namespace tandem::rl {
 /// the policy's k-th agent in environment e.
 class AgentRows : public ActedRows {
  public:
-  /// `spec`: what each of the agents sees and does.
-  AgentRows(const Spec& spec, std::size_t agents, std::size_t envs);
+  /// `spec`: what each of the agents sees and does. `normalized`: whether the policy sees other observations than the
+  /// env group writes; normalize() then makes the ones of the others.
+  AgentRows(const Spec& spec, std::size_t agents, std::size_t envs, bool normalized = false);
   AgentRows(const AgentRows&) = delete;
   AgentRows& operator=(const AgentRows&) = delete;
   AgentRows(AgentRows&&) = default;
@@ -34,6 +36,14 @@ class AgentRows : public ActedRows {
 
   [[nodiscard]] std::size_t rows() const { return acts.size(); }
   [[nodiscard]] bool ended(std::size_t row) const { return (terminated[row] | truncated[row]) != 0; }
+
+  /// Writes all rows of `observation` from what the env group wrote, which stays as it is. Does nothing where
+  /// observations are not normalised; so do the next two.
+  void normalize(const Normalizers& frozen);
+  /// Normalises the row of `final_observation` in its place.
+  void normalize_final(const Normalizers& frozen, std::size_t row);
+  /// Adds what the agents that act see, as the env group wrote it.
+  void gather(NormalizerMoments& moments) const;
 
   /// Where the env group writes for the policy's k-th agent.
   [[nodiscard]] AgentArrays arrays_of(std::size_t k);
@@ -56,6 +66,8 @@ class AgentRows : public ActedRows {
  private:
   const Spec spec_;
   const std::size_t envs_;
+  // By leaf [rows, ...]: what the env group wrote. Empty where the policy sees just that.
+  Observation raw_;
   // [rows, elements]: Box actions within bounds; empty for discrete actions.
   std::vector<float> box_;
   std::vector<Column> columns_;

@@ -40,12 +40,12 @@ CompleteEpisodes::CompleteEpisodes(std::unique_ptr<EnvGroup> group, std::unique_
   TANDEM_CHECK(options.steps == most_steps(this->group().spec(), steps), options.steps, " steps at most");
 }
 
-void CompleteEpisodes::sample(std::int64_t update, const Normalizers& frozen) {
+void CompleteEpisodes::sample(std::int64_t update, std::span<const Normalizers> frozen) {
   const Span span("rollout");
   // The update goes into the upper half of the number, so seeds differ from those of the run's environments, whose
   // numbers are small. Update 0 gives 1: 0 is the run's own beginning.
   reset(derive_seed(run_seed_, SeedPurpose::kEnvGroup, static_cast<std::uint64_t>(update + 1) << 32));
-  make_steps(frozen);
+  make_steps(frozen.front());
   episodes().keep_within(made_);
   join();
 }

@@ -37,7 +37,7 @@ class CompleteEpisodes final : public RolloutWorker {
 
   /// All environments begin new episodes, seeded by the run's seed and `update`; so where episodes begin depends on no
   /// earlier update.
-  void sample(std::int64_t update, const Normalizers& frozen) override;
+  void sample(std::int64_t update, std::span<const Normalizers> frozen) override;
   void rest() override;
   [[nodiscard]] int rows_made() const override { return joined_.steps; }
   using RolloutWorker::fragment;

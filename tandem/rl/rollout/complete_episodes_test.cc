@@ -69,7 +69,7 @@ struct StairsRollouts {
       : worker(std::make_unique<EnvGroupOf<Stairs>>(kGroup), std::make_unique<EchoActor>(),
                {.steps = CompleteEpisodes::most_steps(Stairs::spec(), kAskedFor), .normalizer = {}}, 6, kAskedFor, 1) {}
   const Fragment& collect(std::int64_t update) {
-    worker.sample(update, normalizers);
+    worker.sample(update, {&normalizers, 1});
     EXPECT_EQ(worker.rows_made(), worker.fragment(0).steps);
     return worker.fragment(0);
   }

@@ -10,6 +10,9 @@ namespace {
 // Each row completes a decision a step at most, and one that was open before.
 int capacity_for(int steps, std::size_t rows) { return (steps + 1) * static_cast<int>(rows); }
 
+// The number that any other plus it is the other, zeros of both signs included.
+constexpr float kNoRest = -0.0F;
+
 // Counts the columns that say what an agent sees, which list_columns() puts first.
 std::size_t seen_columns(const Fragment& fragment) {
   return fragment.observation.size() + (fragment.action_mask.defined() ? 1 : 0);
@@ -17,11 +20,13 @@ std::size_t seen_columns(const Fragment& fragment) {
 
 }  // namespace
 
-DecisionLog::DecisionLog(const Spec& spec, int steps, std::size_t agents, std::size_t envs)
+DecisionLog::DecisionLog(const Spec& spec, int steps, std::size_t agents, std::size_t envs, bool scales)
     : spec_(spec),
       capacity_(capacity_for(steps, agents * envs)),
       open_(spec, agents, envs),
       state_(agents * envs, State::kNone),
+      rest_(agents * envs, kNoRest),
+      discounted_(scales ? agents * envs : 0, 0.0),
       last_(agents * envs, kNoDecision),
       next_value_(static_cast<std::size_t>(capacity_)) {}
 
@@ -36,8 +41,9 @@ DecisionFragment& DecisionLog::own() {
   return *own_;
 }
 
-void DecisionLog::begin(DecisionFragment& into) {
+void DecisionLog::begin(DecisionFragment& into, const RewardScale& scale) {
   into_ = &into;
+  scale_ = scale;
   list_columns(into.decisions, into.decisions.value, columns_);
   into.decisions.steps = 0;
   into.beyond = 0;
@@ -53,6 +59,7 @@ void DecisionLog::decide(const AgentRows& now) {
     if (!acts) continue;
     copy_row(now.columns(), row, open_.columns(), row);
     open_.reward[row] = 0;
+    rest_[row] = kNoRest;
     state_[row] = State::kOpen;
   }
 }
@@ -64,7 +71,7 @@ void DecisionLog::complete(std::size_t row) {
   const int at = decisions.steps++;
   const auto i = static_cast<std::size_t>(at);
   copy_row(open_.columns(), row, columns_, i);
-  decisions.reward.data_ptr<float>()[i] = static_cast<float>(open_.reward[row]);
+  decisions.reward.data_ptr<float>()[i] = learned_reward(row);
   const bool ends = state_[row] == State::kEnded;
   decisions.done.data_ptr<std::uint8_t>()[i] = ends ? 1 : 0;
   into_->next[i] = ends ? kEpisodeEnds : kBeyondFragment;
@@ -74,13 +81,24 @@ void DecisionLog::complete(std::size_t row) {
   state_[row] = State::kNone;
 }
 
+// The reward of the row's open decision, as RolloutWorker computes it of a step: scaled by the spread of returns before
+// this one, which is gathered then.
+float DecisionLog::learned_reward(std::size_t row) {
+  const double sum = open_.reward[row];
+  if (discounted_.empty()) return static_cast<float>(sum) + rest_[row];
+  double& discounted = discounted_[row];
+  discounted = scale_.gamma * discounted + sum;
+  scale_.returns->add(&discounted);
+  if (state_[row] == State::kEnded) discounted = 0;
+  return scale_.frozen->scale_reward(sum) + rest_[row];
+}
+
 void DecisionLog::earn(const AgentRows& now, const float* rest) {
   for (std::size_t row = 0; row < state_.size(); ++row) {
     if (state_[row] != State::kOpen) continue;
     open_.reward[row] += now.reward[row];
     if (!now.ended(row)) continue;
-    // In the precision of the rewards that are learned from, as RolloutWorker adds it.
-    if (rest != nullptr) open_.reward[row] = static_cast<float>(open_.reward[row]) + rest[row];
+    if (rest != nullptr) rest_[row] = rest[row];
     state_[row] = State::kEnded;
   }
 }
@@ -141,8 +159,10 @@ void DecisionLog::compute_advantages(double gamma, double lambda) {
   }
 }
 
-// The format per row: state, and for an open decision its reward and the bytes of each column.
+// Discounted returns come first, where there are some. Then the format per row: state, and for an open decision its
+// reward and the bytes of each column.
 void DecisionLog::save(StateWriter& out) const {
+  for (const double value : discounted_) out.put(value);
   for (std::size_t row = 0; row < state_.size(); ++row) {
     out.put(state_[row]);
     if (state_[row] == State::kNone) continue;
@@ -153,6 +173,7 @@ void DecisionLog::save(StateWriter& out) const {
 
 void DecisionLog::load(StateReader& in) {
   clear();
+  for (double& value : discounted_) value = in.get<double>();
   for (std::size_t row = 0; row < state_.size(); ++row) {
     state_[row] = in.get<State>();
     if (state_[row] == State::kNone) continue;
@@ -167,6 +188,10 @@ void DecisionLog::load(StateReader& in) {
   }
 }
 
-void DecisionLog::clear() { std::ranges::fill(state_, State::kNone); }
+void DecisionLog::clear() {
+  std::ranges::fill(state_, State::kNone);
+  std::ranges::fill(rest_, kNoRest);
+  std::ranges::fill(discounted_, 0.0);
+}
 
 }  // namespace tandem::rl

@@ -37,21 +37,32 @@ struct DecisionFragment {
   int beyond = 0;
 };
 
+/// How the rewards of decisions are scaled: see Normalizers::scale_reward(). The objects outlive the fragment.
+struct RewardScale {
+  // Null: rewards stay as they are.
+  const Normalizers* frozen = nullptr;
+  // Takes the discounted return after each decision.
+  RunningMoments* returns = nullptr;
+  // From decision to decision.
+  double gamma = 1;
+};
+
 /// A decision is open from the step in which its agent acts until the agent acts again or its episode ends. Rewards in
 /// between belong to it. Open decisions stay across fragments.
 class DecisionLog {
  public:
   /// For fragments of `steps` steps.
-  /// `agents` and `envs`: of one policy in one env group; rows are as in AgentRows.
-  DecisionLog(const Spec& spec, int steps, std::size_t agents, std::size_t envs);
+  /// `agents` and `envs`: of one policy in one env group; rows are as in AgentRows. `scales`: whether rewards are.
+  DecisionLog(const Spec& spec, int steps, std::size_t agents, std::size_t envs, bool scales = false);
 
   /// Memory for one of them.
   [[nodiscard]] DecisionFragment make_fragment() const;
 
   /// A fragment begins, in the log's own memory, which is made with the first, or in the caller's; what was open stays
   /// so.
-  void begin() { begin(own()); }
-  void begin(DecisionFragment& into);
+  /// Rewards are scaled as `scale` says when their decision is complete, before what it adds for a cut episode.
+  void begin(const RewardScale& scale = {}) { begin(own(), scale); }
+  void begin(DecisionFragment& into, const RewardScale& scale = {});
   /// Rows whose agent acts have decided: what they had open before is complete.
   void decide(const AgentRows& now);
   /// The step's rewards and ends. `rest` [rows]: what is added to the reward of an episode that was cut short; null:
@@ -84,6 +95,7 @@ class DecisionLog {
   // Ends the row's decision, and links the agent's last decision in this fragment to it.
   void complete(std::size_t row);
   void complete_all(const AgentRows& now);
+  [[nodiscard]] float learned_reward(std::size_t row);
   void compute_advantages(double gamma, double lambda);
 
   const Spec spec_;
@@ -97,6 +109,11 @@ class DecisionLog {
   // By row: the open decision; `reward` is the sum that it has earned so far.
   AgentRows open_;
   std::vector<State> state_;  // by row
+  // By row: what is added to the scaled reward of a decision whose episode was cut short.
+  std::vector<float> rest_;
+  RewardScale scale_;
+  // By row: the discounted return of the decisions that are complete. Empty where rewards are not scaled.
+  std::vector<double> discounted_;
   // By row: its last decision in the fragment that nothing follows so far, or kNoDecision.
   std::vector<std::int32_t> last_;
   // By decision: the value of what follows it beyond the fragment.

@@ -49,13 +49,14 @@ void append_episodes(const std::vector<Episode>& episodes, std::vector<double>& 
 }
 
 // The reader must know the sizes: the numbers do not say where the moments of a leaf end.
-void take_results(std::span<const double> numbers, NormalizerMoments& memory, Normalizers& normalizers,
-                  GroupResults& results) {
+void take_results(std::span<const double> numbers, std::span<NormalizerMoments> memory,
+                  std::span<Normalizers> normalizers, GroupResults& results) {
+  TANDEM_CHECK(memory.size() == normalizers.size(), memory.size(), " moments for ", normalizers.size(), " normalisers");
   while (!numbers.empty()) {
-    if (results.policies.empty()) {
-      for (RunningMoments& leaf : memory.observation) read(numbers, leaf);
-      read(numbers, memory.discounted_return);
-      normalizers.merge(memory);
+    for (std::size_t seat = 0; seat < memory.size(); ++seat) {
+      for (RunningMoments& leaf : memory[seat].observation) read(numbers, leaf);
+      read(numbers, memory[seat].discounted_return);
+      normalizers[seat].merge(memory[seat]);
     }
     read(numbers, results.episodes);
     for (GroupResults::OfPolicy& policy : results.policies) {

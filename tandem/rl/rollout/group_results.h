@@ -26,12 +26,12 @@ struct GroupResults {
   void clear();
 };
 
-/// Adds what GroupWorker::append_results() wrote of whole groups, one behind the other: with one agent the moments,
-/// which are merged into `normalizers`, and the episodes; with several the episodes of the environments, then for each
-/// policy its episodes and its number of decisions. `memory`: moments of the run's sizes, which are overwritten. Throws
+/// Adds what GroupWorker::append_results() wrote of whole groups, one behind the other: the moments of each seat, which
+/// are merged into its normalisers; the episodes of the environments; and, with several agents, for each policy its
+/// episodes and its number of decisions. `memory`: moments of each seat's sizes, which are overwritten. Throws
 /// InvariantError when the numbers do not add up.
-void take_results(std::span<const double> numbers, NormalizerMoments& memory, Normalizers& normalizers,
-                  GroupResults& results);
+void take_results(std::span<const double> numbers, std::span<NormalizerMoments> memory,
+                  std::span<Normalizers> normalizers, GroupResults& results);
 
 /// Writes how many episodes there are, and each as four numbers: return, length, step and row, all exact in float64.
 void append_episodes(const std::vector<Episode>& episodes, std::vector<double>& numbers);

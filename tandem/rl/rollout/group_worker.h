@@ -53,8 +53,8 @@ class GroupWorker {
   /// the run.
   virtual void reset(std::uint64_t run_seed) = 0;
   /// Makes the fragment of update `update`, counted from 0, in memory of the worker's own: steps all environments as
-  /// often as the options say. Throws EnvError. Before the first call: reset() or load().
-  virtual void sample(std::int64_t update, const Normalizers& frozen) = 0;
+  /// often as the options say. `frozen`: by seat. Throws EnvError. Before the first call: reset() or load().
+  virtual void sample(std::int64_t update, std::span<const Normalizers> frozen) = 0;
   /// The share of the run's steps that are made, for the environments (EnvGroup::set_progress()).
   virtual void set_progress(double share) = 0;
   /// The fragment of a seat that learns, which sample() writes; the same object each time. With several agents its

@@ -18,11 +18,12 @@ constexpr std::uint32_t kAgentsFormat = 1;
 
 MultiAgentWorker::Seat::Seat(PolicySeat seat, const RolloutOptions& options, std::size_t envs)
     : policy(std::move(seat)),
-      now(policy.spec, policy.agents.size(), envs),
+      now(policy.spec, policy.agents.size(), envs, options.normalizer.observations),
+      moments(policy.spec, options.normalizer),
       done(now.rows()),
       values(now.rows()),
       running_return(now.rows()) {
-  if (policy.learns) log.emplace(policy.spec, options.steps, policy.agents.size(), envs);
+  if (policy.learns) log.emplace(policy.spec, options.steps, policy.agents.size(), envs, options.normalizer.rewards);
 }
 
 MultiAgentWorker::MultiAgentWorker(std::unique_ptr<MultiAgentGroup> group, std::vector<PolicySeat> seats,
@@ -56,23 +57,42 @@ void MultiAgentWorker::reset(std::uint64_t run_seed) {
   }
 }
 
-// Begins the logs, makes all steps, ends the logs. In memory of the worker's own, what agents see at the end is valued
-// here; else that is left to the learner.
-void MultiAgentWorker::collect(std::span<const std::unique_ptr<DecisionFragment>> into) {
+void MultiAgentWorker::collect(std::span<const Normalizers> frozen,
+                               std::span<const std::unique_ptr<DecisionFragment>> into) {
   const Span span("rollout");
   const at::NoGradGuard no_grad;
+  begin(frozen, into);
+  for (int t = 0; t < options_.steps; ++t) step(t);
+  end(!into.empty());
+}
+
+// Begins the logs. What agents see at present is normalised anew, since the statistics may be others than those of the
+// last fragment.
+void MultiAgentWorker::begin(std::span<const Normalizers> frozen,
+                             std::span<const std::unique_ptr<DecisionFragment>> into) {
+  const bool normalizes = options_.normalizer.any();
   TANDEM_CHECK(into.empty() || into.size() == seats_.size(), into.size(), " fragments for ", seats_.size(),
+               " policies");
+  TANDEM_CHECK(!normalizes || frozen.size() == seats_.size(), frozen.size(), " normalisers for ", seats_.size(),
                " policies");
   for (std::size_t policy = 0; policy < seats_.size(); ++policy) {
     Seat& seat = seats_[policy];
     seat.policy.actor->refresh();
+    seat.moments.clear();
+    seat.frozen = normalizes ? &frozen[policy] : nullptr;
+    if (normalizes) seat.now.normalize(*seat.frozen);
     if (!seat.log) continue;
-    into.empty() ? seat.log->begin() : seat.log->begin(*into[policy]);
+    const RewardScale scale{.frozen = seat.frozen, .returns = &seat.moments.discounted_return, .gamma = options_.gamma};
+    into.empty() ? seat.log->begin(scale) : seat.log->begin(*into[policy], scale);
   }
-  for (int t = 0; t < options_.steps; ++t) step(t);
+}
+
+// Ends the logs. In memory of the worker's own, what agents see at the end is valued here; else that is left to the
+// learner.
+void MultiAgentWorker::end(bool with_next) {
   for (Seat& seat : seats_) {
     if (!seat.log) continue;
-    if (!into.empty()) {
+    if (with_next) {
       seat.log->end_with_next(seat.now);
       continue;
     }
@@ -107,16 +127,22 @@ void MultiAgentWorker::step(int t) {
   for (Seat& seat : seats_) {
     if (seat.log) earn(seat);
     record(seat, t);
+    if (!options_.normalizer.observations) continue;
+    if (seat.log) seat.now.gather(seat.moments);
+    seat.now.normalize(*seat.frozen);
   }
   record_environments(t);
 }
 
 // Most steps cut no episode short, and then the network is not asked for values.
 void MultiAgentWorker::earn(Seat& seat) {
-  const AgentRows& now = seat.now;
+  AgentRows& now = seat.now;
   bool cut_short = false;
-  for (std::size_t row = 0; row < now.rows(); ++row)
-    cut_short = cut_short || (now.truncated[row] != 0 && now.terminated[row] == 0);
+  for (std::size_t row = 0; row < now.rows(); ++row) {
+    if (now.truncated[row] == 0 || now.terminated[row] != 0) continue;
+    cut_short = true;
+    if (seat.frozen != nullptr) now.normalize_final(*seat.frozen, row);
+  }
   if (!cut_short || options_.time_limit == TimeLimit::kTerminal) return seat.log->earn(now, nullptr);
   // An episode that was cut short goes on in truth: gamma * V(last observation) stands for the rest of its return.
   seat.policy.actor->evaluate(now.final_observation, {}, seat.values.data());
@@ -171,7 +197,9 @@ void MultiAgentWorker::clear_episodes() {
   for (Seat& seat : seats_) seat.finished.clear();
 }
 
+// take_results() of group_results.h reads in the same order.
 void MultiAgentWorker::append_results(std::vector<double>& numbers) {
+  for (const Seat& seat : seats_) seat.moments.append_numbers(numbers);
   append_episodes(finished_, numbers);
   for (std::size_t seat = 0; seat < seats_.size(); ++seat) {
     append_episodes(seats_[seat].finished, numbers);

@@ -3,7 +3,11 @@
 //
 // What RolloutWorker is for one agent. Everything that decides what happens belongs to the group: its environments and
 // an actor for each policy, with a random stream of its own. So fragments do not depend on the replica, process or host
-// that the group runs on. Policies must be memoryless, and observations and rewards are taken as they are.
+// that the group runs on. Policies must be memoryless.
+//
+// Normalisers are frozen while a fragment is collected, as RolloutWorker's. A policy has one for all its agents, whose
+// moments are gathered where the agents decide: of what they see then, and of the returns of their decisions. Where a
+// policy does not learn, none are gathered, so its normaliser stays as it is.
 //
 // Threads: single-thread, the replica's or the rollout worker's that owns the group.
 #pragma once
@@ -44,10 +48,10 @@ class MultiAgentWorker final : public GroupWorker {
 
   void reset(std::uint64_t run_seed) override;
   /// Steps the group `steps` times, into memory of the worker's own, and computes advantages; or into memory of
-  /// make_fragments(), with what follows each decision in place of them. Throws EnvError. Before the first call:
-  /// reset() or load().
-  void collect(std::span<const std::unique_ptr<DecisionFragment>> into = {});
-  void sample(std::int64_t /*update*/, const Normalizers& /*frozen*/) override { collect(); }
+  /// make_fragments(), with what follows each decision in place of them. `frozen`: by policy; none where nothing is
+  /// normalised. Throws EnvError. Before the first call: reset() or load().
+  void collect(std::span<const Normalizers> frozen = {}, std::span<const std::unique_ptr<DecisionFragment>> into = {});
+  void sample(std::int64_t /*update*/, std::span<const Normalizers> frozen) override { collect(frozen); }
   /// By policy; null for those that do not learn.
   [[nodiscard]] std::vector<std::unique_ptr<DecisionFragment>> make_fragments() const;
 
@@ -59,6 +63,8 @@ class MultiAgentWorker final : public GroupWorker {
   [[nodiscard]] std::size_t policies() const { return seats_.size(); }
   /// How many decisions the last collect() completed; of a policy that does not learn none.
   [[nodiscard]] int decisions(std::size_t policy) const;
+  /// What the last collect() gathered for the policy's normaliser.
+  [[nodiscard]] const NormalizerMoments& moments(std::size_t policy) const { return seats_[policy].moments; }
   /// Episodes that ended since clear_episodes(), whose memory stays for the next ones: of the environments, with the
   /// return summed over their agents, and of the agents of one policy, whose lengths are steps of the environment until
   /// their own end.
@@ -82,6 +88,9 @@ class MultiAgentWorker final : public GroupWorker {
     Seat(PolicySeat seat, const RolloutOptions& options, std::size_t envs);
     PolicySeat policy;
     AgentRows now;
+    NormalizerMoments moments;
+    // Of the fragment that is collected; null where nothing is normalised.
+    const Normalizers* frozen = nullptr;
     // Present when the policy learns.
     std::optional<DecisionLog> log;
     std::vector<std::uint8_t> done;      // [rows]
@@ -90,6 +99,9 @@ class MultiAgentWorker final : public GroupWorker {
     std::vector<Episode> finished;
   };
 
+  // The two halves of collect() around its steps.
+  void begin(std::span<const Normalizers> frozen, std::span<const std::unique_ptr<DecisionFragment>> into);
+  void end(bool with_next);
   // One step of all environments, and its parts: rewards to the log, episodes of agents, episodes of environments.
   void step(int t);
   void earn(Seat& seat);

@@ -88,6 +88,47 @@ TEST(MultiAgentWorkerTest, AnAgentThatActsInEveryStepHasTheNumbersThatItHasAlone
   }
 }
 
+std::vector<double> numbers_of(const NormalizerMoments& moments) {
+  std::vector<double> numbers;
+  moments.append_numbers(numbers);
+  return numbers;
+}
+
+// The same oracle with normalisers, whose moments are merged between fragments, and with a resume in between.
+TEST(MultiAgentWorkerTest, AnAgentThatActsInEveryStepIsNormalizedAsItIsAlone) {
+  const NormalizerOptions both{.observations = true, .rewards = true, .clip_reward = 1};
+  const RolloutOptions options{.steps = kFragmentSteps, .gamma = 0.9, .gae_lambda = 0.8, .normalizer = both};
+  for (const char* env : {"CartPole-v1", "Pendulum-v1"}) {
+    SCOPED_TRACE(env);
+    Alone alone(env);
+    const auto make_several = [&] {
+      std::vector<PolicySeat> seats;
+      seats.push_back({.agents = {0}, .spec = alone.policy.spec(), .actor = alone.actor()});
+      return MultiAgentWorker(std::make_unique<OneAgentGroup>(EnvRegistry::native().make(env, kEnvironments)),
+                              std::move(seats), options, 6);
+    };
+    RolloutWorker worker(EnvRegistry::native().make(env, kEnvironments), alone.actor(), options, 6);
+    MultiAgentWorker several = make_several(), resumed = make_several();
+    worker.reset(kRunSeed);
+    several.reset(kRunSeed);
+    std::vector<Normalizers> normalizers(1, Normalizers(alone.policy.spec(), both));
+    for (int fragment = 0; fragment < 6; ++fragment) {
+      MultiAgentWorker& played = fragment < 3 ? several : resumed;
+      if (fragment == 3) {
+        ASSERT_EQ(resumed.load(several.save(), 0), GroupWorker::Resumed::kExactly);
+      }
+      (void)worker.collect(normalizers.front());
+      compute_gae(worker.fragment(), 0.9, 0.8);
+      played.collect(normalizers);
+      expect_the_same(worker.fragment(), played.fragment(0));
+      EXPECT_EQ(numbers_of(played.moments(0)), numbers_of(worker.moments()));
+      normalizers.front().merge(worker.moments());
+      normalizers.front().finish_merge();
+    }
+    EXPECT_LE(worker.fragment().reward.max().item<float>(), 1 + 1.0F) << "clipped, but for what a cut episode adds";
+  }
+}
+
 // In V-trace's form the same decisions, each with the row of what it sees a step later.
 TEST(MultiAgentWorkerTest, WhatFollowsADecisionIsWhatItsAgentSeesNext) {
   Alone alone("CartPole-v1");
@@ -103,7 +144,7 @@ TEST(MultiAgentWorkerTest, WhatFollowsADecisionIsWhatItsAgentSeesNext) {
   bool ended_at_the_end = false;
   for (int i = 0; i < 6; ++i) {
     (void)worker.collect(Normalizers(alone.policy.spec(), {}));
-    several.collect(fragments);
+    several.collect({}, fragments);
     Fragment& expected = worker.fragment();
     DecisionFragment& made = *fragments[0];
     const int count = expected.steps * expected.rows;
@@ -225,7 +266,7 @@ TEST(MultiAgentWorkerTest, WhatFollowsTheLastDecisionLiesBeyondTheOthers) {
   MultiAgentWorker worker = two_players(2);
   worker.reset(kRunSeed);
   const std::vector<std::unique_ptr<DecisionFragment>> fragments = worker.make_fragments();
-  worker.collect(fragments);
+  worker.collect({}, fragments);
   DecisionFragment& first = *fragments[0];
   EXPECT_EQ(first.decisions.steps, 1);
   EXPECT_EQ(first.beyond, 1);
@@ -236,7 +277,7 @@ TEST(MultiAgentWorkerTest, WhatFollowsTheLastDecisionLiesBeyondTheOthers) {
   EXPECT_FALSE(at::equal(mask[0], mask[1])) << "call or fold";
   EXPECT_EQ(fragments[1]->decisions.steps, 0);
   EXPECT_EQ(fragments[1]->beyond, 0);
-  worker.collect(fragments);
+  worker.collect({}, fragments);
   EXPECT_EQ(first.next[0], DecisionFragment::kEpisodeEnds);
   EXPECT_EQ(first.beyond, 0);
   EXPECT_EQ(fragments[1]->next[0], DecisionFragment::kEpisodeEnds);

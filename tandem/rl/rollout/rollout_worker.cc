@@ -303,8 +303,7 @@ void RolloutWorker::bootstrap() {
 
 // Their reader is take_results() of group_results.h, which expects moments before episodes.
 void RolloutWorker::append_results(std::vector<double>& numbers) {
-  for (const RunningMoments& leaf : moments_.observation) leaf.append_numbers(numbers);
-  moments_.discounted_return.append_numbers(numbers);
+  moments_.append_numbers(numbers);
   append_episodes(episodes_.finished(), numbers);
   episodes_.clear_finished();
 }

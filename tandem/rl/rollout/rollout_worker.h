@@ -46,7 +46,7 @@ class RolloutWorker : public GroupWorker {
   /// Steps the group `steps` times and writes its own fragment. Throws EnvError. Before the first call: reset() or
   /// load().
   const Fragment& collect(const Normalizers& frozen);
-  void sample(std::int64_t /*update*/, const Normalizers& frozen) override { (void)collect(frozen); }
+  void sample(std::int64_t /*update*/, std::span<const Normalizers> frozen) override { (void)collect(frozen.front()); }
   /// Collects step by step, for a fragment that may end early: begin(), step() once at least and `steps` times at most,
   /// end(). The next fragment goes on where this one ended.
   void begin(const Normalizers& frozen) { begin(frozen, fragment()); }

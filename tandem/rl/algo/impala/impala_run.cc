@@ -49,8 +49,6 @@ ImpalaSetup checked(ImpalaSetup setup) {
       faults.push_back(concat("splits is ", impala.splits, "; environments with several agents step in one so far"));
     if (impala.sequence_length)
       faults.emplace_back("policies of several agents remember nothing so far: leave sequence_length");
-    if (setup.normalizer.observations || setup.normalizer.rewards)
-      faults.emplace_back("nothing is normalised of several agents so far: leave normalizer");
   }
   if (setup.ranks.size() > 1 && impala.max_policy_lag && impala.beyond_lag == pipeline::BeyondLag::kDrop)
     faults.push_back(concat("beyond_lag is drop, and the run has ", setup.ranks.size(),

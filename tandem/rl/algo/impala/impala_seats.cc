@@ -19,8 +19,8 @@ SpinBudget spin_of(const ImpalaOptions& impala) { return spin_budget_for(impala.
 }  // namespace
 
 ImpalaSampler::ImpalaSampler(std::vector<std::shared_ptr<ActorCritic>> policies, const std::vector<bool>& trained,
-                             SampledEnvs envs, const Normalizers& normalizers)
-    : policies_(std::move(policies)), envs_(std::move(envs)), normalizers_(normalizers) {
+                             SampledEnvs envs, std::vector<Normalizers> normalizers)
+    : policies_(std::move(policies)), envs_(std::move(envs)), normalizers_(std::move(normalizers)) {
   for (std::size_t policy = 0; policy < policies_.size(); ++policy)
     if (trained[policy]) weights_.push_back(weights_of(*policies_[policy]));
 }
@@ -48,12 +48,12 @@ std::int64_t ImpalaSampler::collect(pipeline::Published<Behaviour>& newest, doub
   into.results.clear();
   if (envs_.of_one) {
     for (const auto& group : envs_.of_one->groups()) group->set_progress(progress);
-    envs_.of_one->collect(normalizers_, into.parts);
+    envs_.of_one->collect(normalizers_.front(), into.parts);
     for (const auto& group : envs_.of_one->groups()) group->append_results(into.results);
   }
   for (std::size_t group = 0; group < envs_.of_several.size(); ++group) {
     envs_.of_several[group]->set_progress(progress);
-    envs_.of_several[group]->collect(into.decisions[group]);
+    envs_.of_several[group]->collect(normalizers_, into.decisions[group]);
     envs_.of_several[group]->append_results(into.results);
   }
   return version_;
@@ -76,11 +76,11 @@ ImpalaSeats::ImpalaSeats(const ImpalaSetup& setup, const ImpalaMemory& memory, C
     : setup_(setup),
       map_(map_of(setup_, spec_)),
       ranks_(setup_.ranks.with_patience(patience)),
-      normalizers_(spec_, setup_.normalizer),
+      normalizers_(normalizers_of(setup_, map_)),
       seats_(map_.size()),
       learned_(map_.size()),
       shards_(map_.size()),
-      moments_(spec_, setup_.normalizer) {
+      moments_(moments_of(setup_, map_)) {
   build_seats(patience);
   behaviour_ = std::make_unique<pipeline::Published<Behaviour>>(setup_.impala.workers + 1, [this] {
     Behaviour copy{.weights = {}, .normalizers = normalizers_};
@@ -293,7 +293,9 @@ std::int64_t ImpalaSeats::exchange(std::size_t buffer, std::int64_t new_samples,
     told.numbers[p] = mean_of(shards_[p]);
     told.grad_norms[p] = seats_[p].grad_norm;
   }
-  if (new_samples > 0) normalizers_.finish_merge();
+  if (new_samples > 0) {
+    for (Normalizers& its : normalizers_) its.finish_merge();
+  }
   return new_samples;
 }
 
@@ -320,9 +322,10 @@ learner::StateParts ImpalaSeats::policies() {
       TANDEM_CHECK(weights.size() == tensors.size(), weights.size(), " weights of ", tensors.size(), " tensors");
       for (std::size_t i = 0; i < tensors.size(); ++i) tensors[i].second = weights[i];
     }
-    parts.emplace_back(PolicyNames(map_[s].name).part, rl::copies_of(tensors));
+    const PolicyNames names(map_[s].name);
+    parts.emplace_back(names.part, rl::copies_of(tensors));
+    if (keeps_normalizers(setup_)) parts.emplace_back(names.normalizers, reading.value().normalizers[s].state());
   }
-  if (!has_agents()) parts.emplace_back(kNormalizers, reading.value().normalizers.state());
   return parts;
 }
 

@@ -11,10 +11,11 @@
 // beside the learner, and after the step its results go to the run's owner in a telling. Whoever holds the lease of a
 // number has its memory alone.
 //
+// Where observations or rewards are normalised, each policy has normalisers of its own. The moments of a batch count,
+// once the learner has it, for fragments that begin after the weights are published.
+//
 // What depends on the number of agents:
-// - One agent: a batch has whole fragments, each shard's groups may take turns in splits (alternating_rollout.h), and
-//   observations and rewards may be normalised. The moments of a batch count, once the learner has it, for fragments
-//   that begin after the weights are published.
+// - One agent: a batch has whole fragments, and each shard's groups may take turns in splits (alternating_rollout.h).
 // - Several agents: a batch has the decisions of each trained policy (decision_log.h). How many there are depends on
 //   the environment; a policy that made none, on no rank, makes no step from that batch.
 //
@@ -46,8 +47,8 @@ namespace tandem::rl {
 /// Weights and normalizers are published together, since a policy is only right with the observations that it was
 /// trained on.
 struct Behaviour {
-  std::vector<Weights> weights;  // of the trained policies
-  Normalizers normalizers;
+  std::vector<Weights> weights;          // of the trained policies
+  std::vector<Normalizers> normalizers;  // by policy
 };
 
 /// A slot of the queue between rollout workers and loaders: memory that is made once, into which environments and
@@ -72,9 +73,9 @@ struct SampledEnvs {
 class ImpalaSampler {
  public:
   /// `policies`: on the CPU, by policy; the groups' actors act with them. `trained`: by policy, whether it takes
-  /// weights. `normalizers`: of the run, for their memory.
+  /// weights. `normalizers`: of the run, by policy, for their memory.
   ImpalaSampler(std::vector<std::shared_ptr<ActorCritic>> policies, const std::vector<bool>& trained, SampledEnvs envs,
-                const Normalizers& normalizers);
+                std::vector<Normalizers> normalizers);
 
   /// Memory for a batch.
   [[nodiscard]] QueuedBatch make_slot() const;
@@ -93,7 +94,7 @@ class ImpalaSampler {
   const std::vector<std::shared_ptr<ActorCritic>> policies_;
   const SampledEnvs envs_;
   std::vector<Weights> weights_;  // of the trained policies, alive
-  Normalizers normalizers_;
+  std::vector<Normalizers> normalizers_;
   // The version that the policies have now; -1 takes any. Copying is skipped when nothing newer was published.
   std::int64_t version_ = -1;
 };
@@ -161,12 +162,13 @@ class ImpalaSeats {
   [[nodiscard]] std::uint64_t passes() const { return any_learner().team().member(0).learner.passes(); }
   /// Appends this rank's share of all ranks' parts: one for every shard and every env group. For one agent also
   /// "state", "normalizers" and, with APPO, "target". For several, of each policy "policy-NAME" (the model, and its
-  /// optimizer where it is trained), "progress-NAME" and, with APPO where it is trained, "target-NAME".
+  /// optimizer where it is trained), "progress-NAME", where something is normalised "normalizers-NAME" and, with APPO
+  /// where it is trained, "target-NAME".
   void save(learner::StateParts& parts);
   /// The names of all ranks' parts, "run" included, which is ImpalaRun's.
   [[nodiscard]] std::vector<std::string> part_names() const {
     const ImpalaOptions& impala = setup_.impala;
-    return part_names_of(map_, setup_.appo.has_value(), setup_.shards, impala.workers * setup_.shards * impala.splits);
+    return part_names_of(setup_, map_, setup_.appo.has_value(), impala.workers * setup_.shards * impala.splits);
   }
   /// Values of the part "run", and the seed of new episodes where old ones cannot go on.
   struct Before {
@@ -229,7 +231,7 @@ class ImpalaSeats {
   const PolicyMap map_;  // of one agent, its policy without a name
   // These wait for each other as long as the replicas do.
   const learner::Ranks ranks_;
-  Normalizers normalizers_;  // the learner thread's, while it runs
+  std::vector<Normalizers> normalizers_;  // by policy; the learner thread's, while it runs
   EpisodeWindow episodes_;
   std::vector<PolicyReport> reports_;                     // the last reports, whose memory the next ones use
   std::vector<Seat> seats_;                               // by policy
@@ -244,7 +246,7 @@ class ImpalaSeats {
   std::vector<std::vector<double>> all_;                 // by rank
   std::vector<std::span<const ImpalaNumbers>> learned_;  // of the last step, by policy
   std::vector<std::vector<ImpalaNumbers>> shards_;       // of all ranks, by policy
-  NormalizerMoments moments_;
+  std::vector<NormalizerMoments> moments_;               // by policy
 };
 
 }  // namespace tandem::rl

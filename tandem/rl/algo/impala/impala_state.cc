@@ -13,8 +13,8 @@ std::vector<PolicyState> ImpalaSeats::policy_states() {
   std::vector<PolicyState> states;
   for (std::size_t p = 0; p < map_.size(); ++p) {
     Seat& seat = seats_[p];
-    states.push_back(
-        {PolicyNames(map_[p].name), seat.learner ? &seat.learner->team() : nullptr, seat.policy(), seat.episodes});
+    states.push_back({PolicyNames(map_[p].name), seat.learner ? &seat.learner->team() : nullptr, seat.policy(),
+                      seat.episodes, keeps_normalizers(setup_) ? &normalizers_[p] : nullptr});
   }
   return states;
 }
@@ -27,8 +27,8 @@ std::string ImpalaSeats::state_sha256() {
   for (std::size_t p = 0; p < policies.size(); ++p) {
     append(policies[p].names.prefix, policies[p].tensors(), all);
     if (seats_[p].learner) append(policies[p].names.target_prefix, seats_[p].learner->target(), all);
+    append(policies[p].names.normalizer_prefix, policies[p].moments(), all);
   }
-  if (!has_agents()) append("normalizer.", normalizers_.state(), all);
   return model::state_sha256(std::move(all));
 }
 
@@ -40,7 +40,6 @@ void ImpalaSeats::save(learner::StateParts& parts) {
     for (std::size_t p = 0; p < policies.size(); ++p) {
       if (seats_[p].learner && setup_.appo) parts.emplace_back(policies[p].names.target, seats_[p].learner->target());
     }
-    if (!has_agents()) parts.emplace_back(kNormalizers, normalizers_.state());
   }
   for (int worker = 0; worker < setup_.impala.workers; ++worker)
     samplers_[index_of(worker)]->save(group_numbers(worker).begin, parts);
@@ -75,7 +74,6 @@ RolloutWorker::Resumed ImpalaSeats::load(const learner::StateParts& parts, const
       seats_[p].learner->load_target(learner::part_of(parts, policies[p].names.target));
     }
   }
-  if (!has_agents()) normalizers_.load(learner::part_of(parts, kNormalizers));
   RolloutWorker::Resumed resumed = RolloutWorker::Resumed::kExactly;
   for (int worker = 0; worker < setup_.impala.workers; ++worker) {
     if (samplers_[index_of(worker)]->load(parts, group_numbers(worker).begin, before.seed_of_new_episodes) !=

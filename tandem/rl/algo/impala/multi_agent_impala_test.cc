@@ -56,6 +56,7 @@ struct Learning {
   Game game;
   testing::SmallImpala run = {};
   LossKernel kernel = LossKernel::kAuto;
+  NormalizerOptions normalizer = {};
 };
 
 class MultiAgentImpalaTest : public ::testing::TestWithParam<Learning> {
@@ -66,6 +67,7 @@ class MultiAgentImpalaTest : public ::testing::TestWithParam<Learning> {
     run.replicas = replicas;
     ImpalaSetup setup = several_agents(GetParam().game, run);
     setup.impala.kernel = GetParam().kernel;
+    setup.normalizer = GetParam().normalizer;
     return setup;
   }
   static std::string state_of(int shards, int replicas) {
@@ -105,7 +107,13 @@ INSTANTIATE_TEST_SUITE_P(Of, MultiAgentImpalaTest,
                                            Learning{"Carts", carts()}, Learning{"CartsAppo", carts(), {.appo = true}},
                                            Learning{"KuhnAppoAutograd", {}, {.appo = true}, LossKernel::kOff},
                                            Learning{"CartsDivided", carts(), {.strategy = sync::DividedOptions{}}},
-                                           Learning{"OneTrained", carts({"others"}), {.appo = true}}),
+                                           Learning{"OneTrained", carts({"others"}), {.appo = true}},
+                                           Learning{"KuhnScaled", {}, {}, LossKernel::kAuto, {.rewards = true}},
+                                           Learning{"CartsNormalized",
+                                                    carts(),
+                                                    {.appo = true},
+                                                    LossKernel::kAuto,
+                                                    {.observations = true, .rewards = true}}),
                          [](const auto& test) { return test.param.name; });
 
 at::Tensor parameters_in(const learner::StateParts& parts, const std::string& policy) {
@@ -254,7 +262,6 @@ TEST(MultiAgentImpalaRunTest, WhatCannotBeIsRefusedBeforeWorkStarts) {
               }),
               HasSubstr("splits is 2"));
   EXPECT_THAT(refused([](ImpalaSetup& s) { s.impala.sequence_length = 4; }), HasSubstr("remember"));
-  EXPECT_THAT(refused([](ImpalaSetup& s) { s.normalizer.rewards = true; }), HasSubstr("normalised"));
   EXPECT_THAT(refused([](ImpalaSetup& s) {
                 s.agents->make_policy = [](const MappedPolicy& policy, at::Generator generator) {
                   return recurrent_policy_factory({.mlp = {.hidden = {8}}, .size = 8})(policy.spec, generator);
@@ -290,7 +297,7 @@ TEST(MultiAgentImpalaLossTest, AnAgentThatActsInEveryStepLearnsWhatItLearnsAlone
       for (int t = 0; t < kStepsOfBoth; ++t) worker.step(none);
       (void)worker.end();
       const std::vector<std::unique_ptr<DecisionFragment>> fragments = agents.make_fragments();
-      agents.collect(fragments);
+      agents.collect({}, fragments);
       Trajectory trajectory(fragment, 1, c10::kCPU);
       trajectory.copy_from({&fragment, 1});
       Trajectory decisions(*fragments[0], c10::kCPU);

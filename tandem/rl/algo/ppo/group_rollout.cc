@@ -30,7 +30,7 @@ GroupRollout::GroupRollout(StragglerSetup setup, std::vector<RolloutGroup> group
 // Where groups may end early, one step of each in turn: progress is posted after each step, so that the rules of other
 // replicas and ranks see it while it is made. A record says how many steps each group makes, so no board is needed and
 // the numbers are those of the recorded run.
-void GroupRollout::collect(std::int64_t update, const Normalizers& frozen) {
+void GroupRollout::collect(std::int64_t update, std::span<const Normalizers> frozen) {
   if (!rule_ && setup_.recorded.empty()) return collect_all(update, frozen);
   if (!setup_.recorded.empty() && update >= std::ssize(setup_.recorded)) {
     throw RunError(concat("the record of rollouts that this run follows ends after update ", setup_.recorded.size(),
@@ -45,12 +45,12 @@ void GroupRollout::collect(std::int64_t update, const Normalizers& frozen) {
       rest(i);
       continue;
     }
-    groups_[i].stepper->begin(frozen);
+    groups_[i].stepper->begin(frozen.front());
     under_way.push_back(i);
   }
   while (!under_way.empty()) {
     std::erase_if(under_way, [&](std::size_t i) {
-      groups_[i].stepper->step(frozen);
+      groups_[i].stepper->step(frozen.front());
       if (!ends(i, update)) return false;
       (void)groups_[i].stepper->end();
       windows_[i] = window_of(*groups_[i].worker, start);
@@ -73,7 +73,7 @@ bool GroupRollout::ends(std::size_t group, std::int64_t update) {
   return progress.finished;
 }
 
-void GroupRollout::collect_all(std::int64_t update, const Normalizers& frozen) {
+void GroupRollout::collect_all(std::int64_t update, std::span<const Normalizers> frozen) {
   const Clock::time_point start = Clock::now();
   for (std::size_t i = 0; i < groups_.size(); ++i) {
     if (!groups_[i].unit) {

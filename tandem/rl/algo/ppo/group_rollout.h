@@ -82,8 +82,9 @@ class GroupRollout {
   void set_progress(double share) const {
     for (const RolloutGroup& group : groups_) group.worker->set_progress(share);
   }
-  /// Makes the fragments of update `update`, counted from 0. Throws EnvError, and RunError when the record ends before.
-  void collect(std::int64_t update, const Normalizers& frozen);
+  /// Makes the fragments of update `update`, counted from 0. `frozen`: by seat. Throws EnvError, and RunError when the
+  /// record ends before.
+  void collect(std::int64_t update, std::span<const Normalizers> frozen);
   /// Tells how long the learning after the rollout took, which some rules compare with the time that is saved.
   void learned(double seconds) { learn_seconds_.add(seconds); }
 
@@ -91,7 +92,7 @@ class GroupRollout {
   [[nodiscard]] std::span<const GroupWindow> windows() const { return windows_; }
 
  private:
-  void collect_all(std::int64_t update, const Normalizers& frozen);
+  void collect_all(std::int64_t update, std::span<const Normalizers> frozen);
   void rest(std::size_t group);
   [[nodiscard]] bool ends(std::size_t group, std::int64_t update);
 

@@ -5,6 +5,7 @@
 #include "tandem/base/error.h"
 #include "tandem/rl/algo/ppo/ppo_run.h"
 #include "tandem/rl/env/env_registry.h"
+#include "tandem/rl/env/multi_agent_adapter.h"
 #include "tandem/rl/policy/mlp_policy.h"
 #include "tandem/rl/policy/recurrent_policy.h"
 
@@ -89,6 +90,45 @@ TEST(MultiAgentRunTest, ASavedRunGoesOnExactlyOnAnotherTopology) {
   }
 }
 
+const NormalizerOptions kBoth{.observations = true, .rewards = true};
+
+TEST(MultiAgentRunTest, EachPolicyIsNormalizedByWhatItsAgentsSeeOnAnyTopology) {
+  const auto setup = [](int replicas) {
+    PpoSetup s = several("MultiAgentCartPole-v0", 4, replicas, leader_and_others());
+    s.normalizer = kBoth;
+    return s;
+  };
+  PpoRun whole(setup(1)), first(setup(2)), second(setup(4)), plain(several("MultiAgentCartPole-v0", 4, 1));
+  const std::string expected = state_after_updates(whole, 4);
+  EXPECT_NE(state_after_updates(plain, 4), expected);
+  (void)state_after_updates(first, 2);
+  const learner::StateParts parts = first.save();
+  EXPECT_EQ(second.load([&](const std::string& name) { return learner::part_of(parts, name); }),
+            RolloutWorker::Resumed::kExactly);
+  EXPECT_EQ(second.state_sha256(), first.state_sha256());
+  EXPECT_EQ(state_after_updates(second, 2), expected);
+  const auto count = [&](std::size_t policy) {
+    return find(whole.normalizers(policy).state(), "observation.0", "")[0].item<double>();
+  };
+  EXPECT_GT(count(0), 0);
+  EXPECT_GT(count(1), 2 * count(0)) << "three carts, of which each decides as often";
+  EXPECT_NE(whole.normalizers(0).mean_and_std(0).first.data_ptr<float>()[2],
+            whole.normalizers(1).mean_and_std(0).first.data_ptr<float>()[2]);
+}
+
+// It would be another policy if it saw other numbers.
+TEST(MultiAgentRunTest, TheNormalizersOfAFrozenPolicyStayAsTheyAre) {
+  PolicyMapOptions policies = leader_and_others();
+  policies.policies_to_train = {"others"};
+  PpoSetup setup = several("MultiAgentCartPole-v0", 2, 2, policies);
+  setup.normalizer = kBoth;
+  PpoRun run(setup);
+  (void)run.update();
+  EXPECT_EQ(find(run.normalizers(0).state(), "observation.0", "")[0].item<double>(), 0);
+  EXPECT_GT(find(run.normalizers(1).state(), "observation.0", "")[0].item<double>(), 0);
+  EXPECT_GT(find(run.normalizers(1).state(), "discounted_return", "")[0].item<double>(), 0);
+}
+
 at::Tensor parameters_of(ActorCritic& policy) {
   std::vector<at::Tensor> all;
   for (const at::Tensor& parameter : policy.parameters()) all.push_back(parameter.detach().flatten().clone());
@@ -161,6 +201,19 @@ std::string refusal(const std::function<void()>& work) {
   return "no error";
 }
 
+// Two agents see a word, which has no mean.
+struct Words {
+  static MultiAgentSpec spec() {
+    const std::vector<Leaf> seen{{.type = ElementType::kInt64, .low = {0}, .high = {2}}};
+    return {.id = "Words-v0",
+            .agents = {{.name = "speaker", .observation = seen, .action = Discrete{2}},
+                       {.name = "listener", .observation = seen, .action = Discrete{2}}}};
+  }
+  void reset(NumpyGenerator& /*random*/) {}
+  void step(std::span<const AgentAction> /*actions*/, std::span<AgentOutcome> /*outcomes*/) {}
+  std::int64_t observe(std::size_t agent) const { return static_cast<std::int64_t>(agent); }
+};
+
 TEST(MultiAgentRunTest, WhatCannotBeIsRefusedBeforeWorkStarts) {
   const auto refused = [](const std::function<void(PpoSetup&)>& change) {
     PpoSetup setup = several("KuhnPoker-v0", 2, 1);
@@ -172,7 +225,11 @@ TEST(MultiAgentRunTest, WhatCannotBeIsRefusedBeforeWorkStarts) {
   EXPECT_THAT(refused([](PpoSetup& s) { s.strategy = sync::AsynchronousOptions{}; }), HasSubstr("replicated"));
   EXPECT_THAT(refused([](PpoSetup& s) { s.ppo.gamma = 2; }), HasSubstr("gamma"));
   EXPECT_THAT(refused([](PpoSetup& s) { s.ppo.sequences = SequenceOptions{}; }), HasSubstr("remember"));
-  EXPECT_THAT(refused([](PpoSetup& s) { s.normalizer.rewards = true; }), HasSubstr("normalised"));
+  EXPECT_THAT(refused([](PpoSetup& s) {
+                s.normalizer.observations = true;
+                s.agents->make_envs = [](int count) { return std::make_unique<MultiAgentGroupOf<Words>>(count); };
+              }),
+              HasSubstr("observations of Words-v0/speaker cannot be normalised"));
   EXPECT_THAT(refused([](PpoSetup& s) { s.while_missing = WhileMissing::kShareRests; }), HasSubstr("while_missing"));
   EXPECT_THAT(refused([](PpoSetup& s) {
                 s.agents->make_policy = [](const MappedPolicy& policy, at::Generator generator) {

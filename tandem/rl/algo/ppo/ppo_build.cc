@@ -22,8 +22,6 @@ void add_faults_of_several_agents(const PpoSetup& setup, std::vector<std::string
   refuse(setup.ppo.sequences.has_value(), "policies of several agents remember nothing so far: leave sequences");
   refuse(setup.has_uneven_rollouts(),
          "env groups of several agents all make all steps so far: leave stragglers and while_missing");
-  refuse(setup.normalizer.observations || setup.normalizer.rewards,
-         "of several agents nothing is normalised so far: leave normalizer");
   refuse(!sync::is_reproducible(setup.strategy, 2),
          "several agents need a strategy whose numbers do not depend on which replica is fast; use replicated, divided "
          "or parameter_server");
@@ -55,10 +53,10 @@ PpoSetup checked(PpoSetup setup) {
 PpoRun::PpoRun(PpoSetup setup)
     : setup_(checked(std::move(setup))),
       map_(map_of(setup_, spec_)),
-      normalizers_(spec_, setup_.normalizer),
+      normalizers_(normalizers_of(setup_, map_)),
       seats_(map_.size()),
       sample_seconds_(setup_.devices.size()),
-      group_moments_(spec_, setup_.normalizer) {
+      group_moments_(moments_of(setup_, map_)) {
   if (is_several()) results_.policies.resize(map_.size());
   build_policies();
   const std::vector<sync::Placement> placements = setup_.ranks.place(setup_.devices, setup_.shards);

@@ -232,6 +232,7 @@ RunReport PpoRun::finish_update() {
                             .learning = means_of(its.learned)});
   }
   for (const auto& rollout : rollouts_) rollout->learned(learning);
+  for (Normalizers& its : normalizers_) its.finish_merge();
   episodes_.add(results_.episodes);
   ++updates_;
   account_rollouts(report);
@@ -246,7 +247,6 @@ RunReport PpoRun::finish_update() {
     }
     report.learning = mean_of(report.policies);
   } else {
-    normalizers_.finish_merge();
     report.learning = seats_.front().learned.front();
     report.gradients = seats_.front().team->take_gradients();
   }

@@ -76,7 +76,8 @@ class PpoRun final : public TrainingRun {
   [[nodiscard]] std::string gradients_by() const override;
   /// Describes the environment as a whole; with several agents see whole_spec().
   [[nodiscard]] const Spec& spec() const override { return spec_; }
-  [[nodiscard]] const Normalizers& normalizers() const { return normalizers_; }
+  /// Of one policy, by its place in the policy map.
+  [[nodiscard]] const Normalizers& normalizers(std::size_t seat = 0) const { return normalizers_[seat]; }
   /// This rank's first replica's, between updates. `seat`: its place in the policy map.
   [[nodiscard]] ActorCritic& policy(std::size_t seat = 0) { return *seats_[seat].modules.front(); }
 
@@ -88,7 +89,7 @@ class PpoRun final : public TrainingRun {
 
   /// Parts that load on any topology: one for every shard and every env group, "run", and with one agent "state" (the
   /// model and its optimizer) and "normalizers"; with several "policy-NAME" (the model, and its optimizer where it is
-  /// trained) and "progress-NAME" for each policy.
+  /// trained), "progress-NAME" and, where something is normalised, "normalizers-NAME" for each policy.
   [[nodiscard]] learner::StateParts save() override;
   GroupWorker::Resumed load(const learner::ReadPart& read_part) override;
 
@@ -144,8 +145,8 @@ class PpoRun final : public TrainingRun {
   // Groups, rollouts and teams refer to members above them, so the order of members matters.
   const PpoSetup setup_;
   Spec spec_;
-  const PolicyMap map_;  // of one agent, its policy without a name
-  Normalizers normalizers_;
+  const PolicyMap map_;                   // of one agent, its policy without a name
+  std::vector<Normalizers> normalizers_;  // by policy
   EpisodeWindow episodes_;
   std::int64_t updates_ = 0, env_steps_ = 0;
   int replicas_ = 1;
@@ -169,7 +170,7 @@ class PpoRun final : public TrainingRun {
   std::vector<std::vector<double>> all_;
   std::vector<GroupWindow> groups_;  // of the run
   GroupResults results_;
-  NormalizerMoments group_moments_;
+  std::vector<NormalizerMoments> group_moments_;  // by policy
 };
 
 }  // namespace tandem::rl

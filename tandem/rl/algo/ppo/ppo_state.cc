@@ -18,15 +18,17 @@ constexpr const char* kKlCoef = "kl_coef";  // of the next update, where it is a
 std::vector<PolicyState> PpoRun::policy_states() {
   std::vector<PolicyState> states;
   for (std::size_t s = 0; s < seats_.size(); ++s)
-    states.push_back({PolicyNames(map_[s].name), seats_[s].team.get(), policy(s), seats_[s].episodes});
+    states.push_back({PolicyNames(map_[s].name), seats_[s].team.get(), policy(s), seats_[s].episodes,
+                      keeps_normalizers(setup_) ? &normalizers_[s] : nullptr});
   return states;
 }
 
 learner::StateParts PpoRun::policies() {
   learner::StateParts parts;
-  for (const PolicyState& policy : policy_states())
+  for (const PolicyState& policy : policy_states()) {
     parts.emplace_back(policy.names.part, copies_of(model::named_state_of(policy.module)));
-  if (!is_several()) parts.emplace_back(kNormalizers, normalizers_.state());
+    if (policy.normalizers != nullptr) parts.emplace_back(policy.names.normalizers, policy.moments());
+  }
   return parts;
 }
 
@@ -34,8 +36,10 @@ std::string PpoRun::params_sha256() { return params_sha256_of(policy_states()); 
 
 std::string PpoRun::state_sha256() {
   model::NamedTensors all;
-  for (const PolicyState& policy : policy_states()) append(policy.names.prefix, policy.tensors(), all);
-  if (!is_several()) append("normalizer.", normalizers_.state(), all);
+  for (const PolicyState& policy : policy_states()) {
+    append(policy.names.prefix, policy.tensors(), all);
+    append(policy.names.normalizer_prefix, policy.moments(), all);
+  }
   return model::state_sha256(std::move(all));
 }
 
@@ -47,10 +51,7 @@ learner::StateParts PpoRun::save() {
   save_policies(policies, setup_.ranks, shards_, parts);
   if (setup_.ranks.leads()) {
     std::vector<std::int64_t> counters{updates_, env_steps_};
-    if (!is_several()) {
-      counters.push_back(policies.front().passes());
-      parts.emplace_back(kNormalizers, normalizers_.state());
-    }
+    if (!is_several()) counters.push_back(policies.front().passes());
     counters.push_back(episodes_.total());
     parts.emplace_back("run", run_part_of(counters, episodes_));
     for (std::size_t s = 0; s < seats_.size(); ++s) {
@@ -64,14 +65,13 @@ learner::StateParts PpoRun::save() {
   return gather_parts(setup_.ranks, std::move(parts));
 }
 
-// Counters of the run, and the normalisers where there are some; returns the passes of the one policy.
+// Counters of the run; returns the passes of the one policy.
 std::int64_t PpoRun::load_run_part(const learner::StateParts& parts) {
   const model::NamedTensors& run = learner::part_of(parts, "run");
   const std::vector<std::int64_t> counters = counters_of(run, is_several() ? 3 : 4);
   updates_ = counters[0];
   env_steps_ = counters[1];
   restore_episodes(run, counters.back(), episodes_);
-  if (!is_several()) normalizers_.load(learner::part_of(parts, kNormalizers));
   return counters[2];
 }
 
@@ -89,8 +89,8 @@ void PpoRun::load_seat(Seat& seat, const PolicyState& state, std::int64_t passes
 // Reads all parts on the leader, then loads counters, policies, random streams and env groups, and last lets the ranks
 // agree whether all episodes went on.
 GroupWorker::Resumed PpoRun::load(const learner::ReadPart& read_part) {
-  const learner::StateParts parts = parts_from_leader(
-      setup_.ranks, part_names_of(map_, /*has_targets=*/false, setup_.shards, setup_.shards), read_part);
+  const learner::StateParts parts =
+      parts_from_leader(setup_.ranks, part_names_of(setup_, map_, /*has_targets=*/false, setup_.shards), read_part);
   const std::int64_t passes = load_run_part(parts);
   const std::vector<PolicyState> policies = policy_states();
   for (std::size_t s = 0; s < seats_.size(); ++s) load_seat(seats_[s], policies[s], passes, parts);
