@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "survivors.h"
 #include "tandem/base/testing/temporary_folder.h"
 #include "training.h"
 
@@ -35,6 +36,44 @@ TEST(MultiAgentTest, AKilledRunOfRanksGoesOnToTheSameState) {
   expect_success(resume(scratch / "run", "cpu:4"));
   EXPECT_EQ(summary_of(scratch / "run").at("resumed").as_string(), "exactly");
   EXPECT_EQ(state_of(scratch / "run"), uninterrupted_state(kuhn_poker()));
+}
+
+TEST(MultiAgentTest, DdPpoHasTheSameStateOnAnyRanksAndFromItsRecord) {
+  const TemporaryFolder scratch;
+  Recipe recipe = kuhn_poker();
+  recipe.arguments.insert(recipe.arguments.end(), {"--algo", "dd_ppo", "--minibatches", "2"});
+  expect_success(as_ranks(2, train(recipe, scratch / "2", "cpu:1")));
+  EXPECT_EQ(state_of(scratch / "2"), uninterrupted_state(recipe));
+  Recipe early = recipe;
+  early.arguments.insert(early.arguments.end(), {"--stragglers", "preempt", "--set", "dd_ppo.sync_frac=0.25"});
+  expect_success(as_ranks(2, train(early, scratch / "early", "cpu:2")));
+  recipe.arguments.insert(recipe.arguments.end(), {"--replay", (scratch / "early").string()});
+  EXPECT_EQ(state_of(scratch / "early"), uninterrupted_state(recipe));
+}
+
+// take_over has the numbers of a run of which nobody died; shrink records who rested.
+TEST(MultiAgentTest, WhenARankDiesTheOthersGoOnWithItsGamesOrWithout) {
+  const Recipe recipe{"several agents of ranks",
+                      {"--env", "KuhnPoker-v0", "--algo", "dd_ppo", "--seed", "5", "--shards", "4", "--num-envs", "8",
+                       "--rollout-steps", "32", "--minibatches", "2", "--set", "normalize.rewards=true"},
+                      100'000,
+                      256};
+  for (const std::string survivors : {"take_over", "shrink"}) {
+    SCOPED_TRACE(survivors);
+    const TemporaryFolder scratch;
+    Command command = training(recipe, scratch / "run");
+    command.arguments.insert(command.arguments.end(), {"--survivors", survivors});
+    Child launcher(as_ranks(kSurvivingRanks, command, {"--on-death", "continue"}));
+    ASSERT_TRUE(reaches_update(launcher, scratch / "run", 20));
+    ASSERT_TRUE(kill_rank(launcher, 2));
+    const Ended ended = launcher.wait();
+    ASSERT_EQ(ended.exit_code, 0) << ended.how() << "\n" << ended.err;
+    EXPECT_EQ(summary_of(scratch / "run").at("replicas").as_array().size(), 3u);
+    Command alone = training(recipe, scratch / "alone");
+    if (survivors == "shrink") alone.arguments.insert(alone.arguments.end(), {"--replay", (scratch / "run").string()});
+    expect_success(alone);
+    EXPECT_EQ(state_of(scratch / "run"), state_of(scratch / "alone"));
+  }
 }
 
 Recipe kuhn_poker_by(const std::string& algo) {
@@ -99,8 +138,8 @@ TEST(MultiAgentTest, WhatSeveralAgentsDoNotGoWithIsRefusedOfAPluginsToo) {
     EXPECT_EQ(ended.exit_code, 2) << ended.out;
     return ended.err;
   };
-  EXPECT_THAT(refusal({"--env", "Echo-v0", "--algo", "dd_ppo", "--set", "multi_agent.policies_to_train=middle"}),
-              AllOf(HasSubstr("ppo, impala and appo train"), HasSubstr("'middle' is to be trained")));
+  EXPECT_THAT(refusal({"--env", "Echo-v0", "--set", "env_restarts=1", "--set", "multi_agent.policies_to_train=middle"}),
+              AllOf(HasSubstr("not made anew"), HasSubstr("'middle' is to be trained")));
   EXPECT_THAT(refusal({"--env", "Coin-v0", "--set", "multi_agent.policies=left"}), HasSubstr("Coin-v0 has one agent"));
 }
 

@@ -161,13 +161,13 @@ class Ppo : public Algorithm {
   // tell.
   [[nodiscard]] std::string describe_batch(const TrainOptions& options, const rl::TrainingRun& run) const override {
     const rl::PpoOptions ppo = ppo_options(options);
+    // Where rollouts may end early, or groups rest: run.why_numbers_differ() says how many do.
+    const char* bound = may_have_fewer_rows(options) ? "at most " : ppo.completes_episodes() ? "at least " : "";
     if (run.spec().agents > 1) {
-      return concat("an update has ", ppo.batch_rows(), " environment steps of ", run.spec().agents,
+      return concat("an update has ", bound, ppo.batch_rows(), " environment steps of ", run.spec().agents,
                     " agents in all; a policy's rows are the decisions of its agents, and a pass over them has ",
                     ppo.pass_minibatches(), " minibatches");
     }
-    // Where rollouts may end early, or groups rest: run.why_numbers_differ() says how many do.
-    const char* bound = may_have_fewer_rows(options) ? "at most " : ppo.completes_episodes() ? "at least " : "";
     return concat("an update has ", bound, rows_text(ppo.batch_rows(), run), ", ", ppo.batch_rows() / run.shards(),
                   " a shard; a minibatch ", bound, rows_text(ppo.minibatch_rows(), run),
                   ppo.sequences ? concat(", with padding and burn-in, in sequences of ", bound,
@@ -341,9 +341,6 @@ class DdPpo final : public Ppo {
   [[nodiscard]] std::vector<OptionCheck> checks(const CheckPlace& place) const override {
     std::vector<OptionCheck> all = Ppo::checks(place);
     all.push_back({"dd_ppo.replay", check_record});
-    all.push_back(refuse_several(
-        place.environments, "algo", [](const TrainOptions&) { return true; },
-        "which ppo, impala and appo train, dd_ppo not so far"));
     return all;
   }
 

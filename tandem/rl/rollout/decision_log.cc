@@ -50,6 +50,11 @@ void DecisionLog::begin(DecisionFragment& into, const RewardScale& scale) {
   std::ranges::fill(last_, kNoDecision);
 }
 
+void DecisionLog::rest() {
+  own().decisions.steps = 0;
+  completed_ = 0;
+}
+
 // Per row: kNone -> kOpen when its agent decides, kOpen -> kEnded when its episode ends, and back to kNone when the
 // decision is moved into the fragment, which happens before the agent decides again.
 void DecisionLog::decide(const AgentRows& now) {

@@ -74,6 +74,9 @@ class DecisionLog {
   /// The fragment ends, with what follows each decision, and without advantages.
   void end_with_next(const AgentRows& now);
 
+  /// The log's own fragment has no decisions. What was open stays so.
+  void rest();
+
   /// Decisions of the last fragment.
   [[nodiscard]] int completed() const { return completed_; }
   /// The log's own.

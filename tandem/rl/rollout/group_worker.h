@@ -55,6 +55,13 @@ class GroupWorker {
   /// Makes the fragment of update `update`, counted from 0, in memory of the worker's own: steps all environments as
   /// often as the options say. `frozen`: by seat. Throws EnvError. Before the first call: reset() or load().
   virtual void sample(std::int64_t update, std::span<const Normalizers> frozen) = 0;
+  /// Makes a fragment that may end early, step by step: begins it, makes one step at least and as many as the options
+  /// say at most, ends it. The next fragment goes on where this one ended.
+  virtual void begin_sample(std::span<const Normalizers> frozen) = 0;
+  virtual void step_sample(std::span<const Normalizers> frozen) = 0;
+  virtual void end_sample() = 0;
+  /// A fragment of no steps: the environments stay where they are.
+  virtual void rest() = 0;
   /// The share of the run's steps that are made, for the environments (EnvGroup::set_progress()).
   virtual void set_progress(double share) = 0;
   /// The fragment of a seat that learns, which sample() writes; the same object each time. With several agents its

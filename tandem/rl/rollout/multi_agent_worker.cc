@@ -62,14 +62,30 @@ void MultiAgentWorker::collect(std::span<const Normalizers> frozen,
   const Span span("rollout");
   const at::NoGradGuard no_grad;
   begin(frozen, into);
-  for (int t = 0; t < options_.steps; ++t) step(t);
+  while (at_ < options_.steps) step();
   end(!into.empty());
+}
+
+void MultiAgentWorker::step_sample(std::span<const Normalizers> /*frozen*/) {
+  const at::NoGradGuard no_grad;
+  TANDEM_CHECK(at_ < options_.steps, "step ", at_, " of a fragment of ", options_.steps);
+  step();
+}
+
+void MultiAgentWorker::rest() {
+  at_ = 0;
+  for (Seat& seat : seats_) {
+    seat.moments.clear();
+    if (seat.log) seat.log->rest();
+  }
 }
 
 // Begins the logs. What agents see at present is normalised anew, since the statistics may be others than those of the
 // last fragment.
 void MultiAgentWorker::begin(std::span<const Normalizers> frozen,
                              std::span<const std::unique_ptr<DecisionFragment>> into) {
+  const at::NoGradGuard no_grad;
+  at_ = 0;
   const bool normalizes = options_.normalizer.any();
   TANDEM_CHECK(into.empty() || into.size() == seats_.size(), into.size(), " fragments for ", seats_.size(),
                " policies");
@@ -90,6 +106,7 @@ void MultiAgentWorker::begin(std::span<const Normalizers> frozen,
 // Ends the logs. In memory of the worker's own, what agents see at the end is valued here; else that is left to the
 // learner.
 void MultiAgentWorker::end(bool with_next) {
+  const at::NoGradGuard no_grad;
   for (Seat& seat : seats_) {
     if (!seat.log) continue;
     if (with_next) {
@@ -110,7 +127,7 @@ std::vector<std::unique_ptr<DecisionFragment>> MultiAgentWorker::make_fragments(
 
 // All seats act, then the environments step once with the actions of all agents, then each seat is told what came of
 // it. Actors are called for every row; the log takes the decisions of those that act.
-void MultiAgentWorker::step(int t) {
+void MultiAgentWorker::step() {
   for (Seat& seat : seats_) {
     const Span span("act");
     seat.policy.actor->act(seat.now.observation, seat.now.action_mask, seat.now.decisions());
@@ -126,12 +143,13 @@ void MultiAgentWorker::step(int t) {
   }
   for (Seat& seat : seats_) {
     if (seat.log) earn(seat);
-    record(seat, t);
+    record(seat, at_);
     if (!options_.normalizer.observations) continue;
     if (seat.log) seat.now.gather(seat.moments);
     seat.now.normalize(*seat.frozen);
   }
-  record_environments(t);
+  record_environments(at_);
+  ++at_;
 }
 
 // Most steps cut no episode short, and then the network is not asked for values.

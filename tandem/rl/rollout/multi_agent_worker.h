@@ -52,6 +52,10 @@ class MultiAgentWorker final : public GroupWorker {
   /// normalised. Throws EnvError. Before the first call: reset() or load().
   void collect(std::span<const Normalizers> frozen = {}, std::span<const std::unique_ptr<DecisionFragment>> into = {});
   void sample(std::int64_t /*update*/, std::span<const Normalizers> frozen) override { collect(frozen); }
+  void begin_sample(std::span<const Normalizers> frozen) override { begin(frozen, {}); }
+  void step_sample(std::span<const Normalizers> frozen) override;
+  void end_sample() override { end(/*with_next=*/false); }
+  void rest() override;
   /// By policy; null for those that do not learn.
   [[nodiscard]] std::vector<std::unique_ptr<DecisionFragment>> make_fragments() const;
 
@@ -59,7 +63,7 @@ class MultiAgentWorker final : public GroupWorker {
   [[nodiscard]] Fragment& fragment(std::size_t policy) override { return seats_[policy].log->fragment(); }
   void set_progress(double share) override { group_->set_progress(share); }
   [[nodiscard]] int envs() const override { return group_->size(); }
-  [[nodiscard]] int steps_made() const override { return options_.steps; }
+  [[nodiscard]] int steps_made() const override { return at_; }
   [[nodiscard]] std::size_t policies() const { return seats_.size(); }
   /// How many decisions the last collect() completed; of a policy that does not learn none.
   [[nodiscard]] int decisions(std::size_t policy) const;
@@ -103,7 +107,7 @@ class MultiAgentWorker final : public GroupWorker {
   void begin(std::span<const Normalizers> frozen, std::span<const std::unique_ptr<DecisionFragment>> into);
   void end(bool with_next);
   // One step of all environments, and its parts: rewards to the log, episodes of agents, episodes of environments.
-  void step(int t);
+  void step();
   void earn(Seat& seat);
   void record(Seat& seat, int t);
   void record_environments(int t);
@@ -111,6 +115,8 @@ class MultiAgentWorker final : public GroupWorker {
   const std::unique_ptr<MultiAgentGroup> group_;
   const RolloutOptions options_;
   const int first_env_;
+  // Steps of the fragment that is collected, or was last.
+  int at_ = 0;
   std::vector<Seat> seats_;
   std::vector<AgentArrays> arrays_;  // by agent of the environment
   std::vector<EnvActions> actions_;  // likewise

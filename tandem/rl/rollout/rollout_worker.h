@@ -47,13 +47,15 @@ class RolloutWorker : public GroupWorker {
   /// load().
   const Fragment& collect(const Normalizers& frozen);
   void sample(std::int64_t /*update*/, std::span<const Normalizers> frozen) override { (void)collect(frozen.front()); }
+  void begin_sample(std::span<const Normalizers> frozen) override { begin(frozen.front()); }
+  void step_sample(std::span<const Normalizers> frozen) override { step(frozen.front()); }
+  void end_sample() override { (void)end(); }
   /// Collects step by step, for a fragment that may end early: begin(), step() once at least and `steps` times at most,
   /// end(). The next fragment goes on where this one ended.
   void begin(const Normalizers& frozen) { begin(frozen, fragment()); }
   void step(const Normalizers& frozen);
   const Fragment& end();
-  /// A fragment of no steps: the environments stay where they are.
-  virtual void rest();
+  void rest() override;
   /// Into memory of make_fragment(), the worker's until end(); what it held before does not matter.
   void begin(const Normalizers& frozen, Fragment& into);
   /// step() in two: the policy acts, and the environments take its actions.

@@ -45,14 +45,14 @@ void GroupRollout::collect(std::int64_t update, std::span<const Normalizers> fro
       rest(i);
       continue;
     }
-    groups_[i].stepper->begin(frozen.front());
+    groups_[i].worker->begin_sample(frozen);
     under_way.push_back(i);
   }
   while (!under_way.empty()) {
     std::erase_if(under_way, [&](std::size_t i) {
-      groups_[i].stepper->step(frozen.front());
+      groups_[i].worker->step_sample(frozen);
       if (!ends(i, update)) return false;
-      (void)groups_[i].stepper->end();
+      groups_[i].worker->end_sample();
       windows_[i] = window_of(*groups_[i].worker, start);
       return true;
     });
@@ -61,7 +61,7 @@ void GroupRollout::collect(std::int64_t update, std::span<const Normalizers> fro
 
 // Whether the group ends after the step that it has made.
 bool GroupRollout::ends(std::size_t group, std::int64_t update) {
-  const int steps = groups_[group].stepper->steps_made();
+  const int steps = groups_[group].worker->steps_made();
   if (!rule_) {
     const std::vector<int>& recorded = setup_.recorded[static_cast<std::size_t>(update)];
     return steps == recorded[static_cast<std::size_t>(first_group_) + group];
@@ -87,7 +87,7 @@ void GroupRollout::collect_all(std::int64_t update, std::span<const Normalizers>
 
 // The environments stay where they are, and the fragment has no rows.
 void GroupRollout::rest(std::size_t group) {
-  groups_[group].stepper->rest();
+  groups_[group].worker->rest();
   windows_[group] = {};
 }
 

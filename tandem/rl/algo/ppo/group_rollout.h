@@ -18,7 +18,7 @@
 #include "tandem/metrics/window_stat.h"
 #include "tandem/pipeline/straggler_rule.h"
 #include "tandem/rl/policy/normalizer.h"
-#include "tandem/rl/rollout/rollout_worker.h"
+#include "tandem/rl/rollout/group_worker.h"
 
 namespace tandem::rl {
 
@@ -51,12 +51,9 @@ struct StragglerSetup {
   }
 };
 
-/// An env group of the replica. The objects are not owned and must outlive the rollouts.
+/// An env group of the replica. The worker is not owned and must outlive the rollouts.
 struct RolloutGroup {
-  // Steps the environments.
   GroupWorker* worker = nullptr;
-  // The worker itself where environments have one agent; null where it makes all steps at once.
-  RolloutWorker* stepper = nullptr;
   // The group's place on the board; nothing when the group rests.
   std::optional<int> unit = {};
 };

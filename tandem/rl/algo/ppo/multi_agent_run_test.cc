@@ -230,7 +230,7 @@ TEST(MultiAgentRunTest, WhatCannotBeIsRefusedBeforeWorkStarts) {
                 s.agents->make_envs = [](int count) { return std::make_unique<MultiAgentGroupOf<Words>>(count); };
               }),
               HasSubstr("observations of Words-v0/speaker cannot be normalised"));
-  EXPECT_THAT(refused([](PpoSetup& s) { s.while_missing = WhileMissing::kShareRests; }), HasSubstr("while_missing"));
+  EXPECT_THAT(refused([](PpoSetup& s) { s.ppo.batch_mode = BatchMode::kCompleteEpisodes; }), HasSubstr("batch_mode"));
   EXPECT_THAT(refused([](PpoSetup& s) {
                 s.agents->make_policy = [](const MappedPolicy& policy, at::Generator generator) {
                   return recurrent_policy_factory({.mlp = {.hidden = {8}}, .size = 8})(policy.spec, generator);

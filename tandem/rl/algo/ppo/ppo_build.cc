@@ -20,8 +20,6 @@ void add_faults_of_several_agents(const PpoSetup& setup, std::vector<std::string
   refuse(setup.ppo.completes_episodes(),
          "episodes of several agents go on in the next rollout so far: leave batch_mode");
   refuse(setup.ppo.sequences.has_value(), "policies of several agents remember nothing so far: leave sequences");
-  refuse(setup.has_uneven_rollouts(),
-         "env groups of several agents all make all steps so far: leave stragglers and while_missing");
   refuse(!sync::is_reproducible(setup.strategy, 2),
          "several agents need a strategy whose numbers do not depend on which replica is fast; use replicated, divided "
          "or parameter_server");
@@ -105,14 +103,10 @@ std::unique_ptr<GroupWorker> PpoRun::make_worker(int shard, int local) {
   }
   std::unique_ptr<EnvGroup> group = setup_.make_envs(envs);
   std::unique_ptr<Actor> actor = make_actor(policy, setup_.actor, envs, setup_.seed, shard);
-  std::unique_ptr<RolloutWorker> worker;
   if (complete) {
-    worker = std::make_unique<CompleteEpisodes>(std::move(group), std::move(actor), options, first, steps, setup_.seed);
-  } else {
-    worker = std::make_unique<RolloutWorker>(std::move(group), std::move(actor), options, first);
+    return std::make_unique<CompleteEpisodes>(std::move(group), std::move(actor), options, first, steps, setup_.seed);
   }
-  steppers_.push_back(worker.get());
-  return worker;
+  return std::make_unique<RolloutWorker>(std::move(group), std::move(actor), options, first);
 }
 
 // Returns, for each group of the run, its place among the groups that make steps; nothing when the group rests.
@@ -145,9 +139,7 @@ void PpoRun::build_rollouts(const std::vector<sync::Placement>& placements) {
     std::vector<RolloutGroup> groups;
     for (int shard = placement.mine.begin; shard < placement.mine.end; ++shard) {
       const auto i = static_cast<std::size_t>(shard - shards_.begin);
-      groups.push_back({.worker = workers_[i].get(),
-                        .stepper = steppers_.empty() ? nullptr : steppers_[i],
-                        .unit = units[static_cast<std::size_t>(shard)]});
+      groups.push_back({.worker = workers_[i].get(), .unit = units[static_cast<std::size_t>(shard)]});
     }
     rollouts_.push_back(std::make_unique<GroupRollout>(stragglers, std::move(groups), placement.mine.begin,
                                                        setup_.ppo.rollout_steps, board));

@@ -89,8 +89,10 @@ RunReport PpoRun::update() {
     });
     return finish_update();
   }
+  const Clock::time_point start = Clock::now();
   any_team().run([this](learner::Member& member) { collect(local_of(member)); });
   gather_results();
+  meeting_seconds_ = seconds_since(start) - std::ranges::max(sample_seconds_);
   require_decisions();
   for (Seat& seat : seats_) {
     if (seat.team) seat.team->run([this, &seat](learner::Member& member) { learn(seat, local_of(member)); });
@@ -132,8 +134,8 @@ void PpoRun::append_results() {
   for (const auto& worker : workers_) worker->append_results(mine_);
 }
 
-// Reads the results of one rank, whose groups come in their order, and returns its environment steps.
-std::int64_t PpoRun::take_results(std::span<const double> numbers) {
+// Reads the results of one rank, whose groups come in their order.
+void PpoRun::take_results(std::span<const double> numbers) {
   std::int64_t env_steps = 0;
   const auto groups = static_cast<int>(learner::take_struct<double>(numbers));
   for (int i = 0; i < groups; ++i) {
@@ -141,17 +143,22 @@ std::int64_t PpoRun::take_results(std::span<const double> numbers) {
     env_steps += groups_.back().rows;
   }
   rl::take_results(numbers, group_moments_, normalizers_, results_);
-  return env_steps;
+  steps_of_ranks_.push_back(env_steps);
+}
+
+void PpoRun::clear_results() {
+  groups_.clear();
+  steps_of_ranks_.clear();
+  results_.clear();
 }
 
 // Ranks and their groups are read in the order of the run, the same on every rank.
 void PpoRun::gather_results() {
   mine_.clear();
   append_results();
-  groups_.clear();
-  results_.clear();
+  clear_results();
   setup_.ranks.gather(mine_, all_);
-  for (const std::vector<double>& rank : all_) (void)take_results(rank);
+  for (const std::vector<double>& rank : all_) take_results(rank);
   for (std::size_t s = 0; s < seats_.size(); ++s) seats_[s].episodes.add(results_.policies[s].episodes);
 }
 
@@ -172,12 +179,18 @@ void PpoRun::require_decisions() const {
 // take_numbers() reads in the same order: the rank's numbers, then the times of each seat.
 void PpoRun::append_numbers() {
   RankNumbers numbers{.sample_seconds = std::ranges::max(sample_seconds_)};
-  for (const Seat& seat : seats_) {
-    for (const LearnReport& replica : seat.learned) {
-      numbers.learning_seconds = std::min(numbers.learning_seconds, replica.all_seconds);
-      numbers.learn_seconds = std::max(numbers.learn_seconds, replica.all_seconds - replica.wait_seconds);
-      numbers.wait_seconds = std::min(numbers.wait_seconds, replica.wait_seconds);
+  for (std::size_t local = 0; local < sample_seconds_.size(); ++local) {
+    double all = 0, wait = 0;  // of the replica, whose seats learn one after the other
+    for (const Seat& seat : seats_) {
+      if (!seat.team) continue;
+      all += seat.learned[local].all_seconds;
+      wait += seat.learned[local].wait_seconds;
     }
+    numbers.learning_seconds = std::min(numbers.learning_seconds, all);
+    numbers.learn_seconds = std::max(numbers.learn_seconds, all - wait);
+    numbers.wait_seconds = std::min(numbers.wait_seconds, wait + meeting_seconds_);
+  }
+  for (const Seat& seat : seats_) {
     for (const auto& ppo : seat.ppo) {
       for (const PpoSums& of_shard : ppo->sums()) numbers.learned.add(of_shard);
     }
@@ -212,23 +225,22 @@ RunReport PpoRun::finish_update() {
   append_numbers();
   if (!is_several()) {
     append_results();
-    groups_.clear();
-    results_.clear();
+    clear_results();
   }
   setup_.ranks.gather(mine_, all_);
   RunReport report;
-  if (!is_several()) report.ranks.reserve(all_.size());
+  report.ranks.reserve(all_.size());
   double learning = std::numeric_limits<double>::infinity();
   for (const std::vector<double>& rank : all_) {
     std::span<const double> numbers = rank;
     const RankNumbers its = take_numbers(numbers);
     report.sample_seconds = std::max(report.sample_seconds, its.sample_seconds);
     learning = std::min(learning, its.learning_seconds);
-    if (is_several()) continue;
+    if (!is_several()) take_results(numbers);
     report.ranks.push_back({.sample_seconds = its.sample_seconds,
                             .learn_seconds = its.learn_seconds,
                             .wait_seconds = its.wait_seconds,
-                            .env_steps = take_results(numbers),
+                            .env_steps = steps_of_ranks_[report.ranks.size()],
                             .learning = means_of(its.learned)});
   }
   for (const auto& rollout : rollouts_) rollout->learned(learning);

@@ -129,7 +129,8 @@ class PpoRun final : public TrainingRun {
   void collect(std::size_t local);
   void learn(Seat& seat, std::size_t local);
   void append_results();
-  [[nodiscard]] std::int64_t take_results(std::span<const double> numbers);
+  void take_results(std::span<const double> numbers);
+  void clear_results();
   void gather_results();
   void require_decisions() const;
   void append_numbers();
@@ -154,7 +155,6 @@ class PpoRun final : public TrainingRun {
   // How many env groups of the run make no steps.
   int resting_ = 0;
   std::vector<std::unique_ptr<GroupWorker>> workers_;    // by shard of this rank
-  std::vector<RolloutWorker*> steppers_;                 // the same, of environments with one agent
   std::vector<std::unique_ptr<GroupRollout>> rollouts_;  // by replica of this rank
   // Comes before the teams, which look at it.
   std::unique_ptr<StallWatch> watch_;
@@ -164,11 +164,14 @@ class PpoRun final : public TrainingRun {
   // The share of the run that was done before the update.
   double progress_ = 0;
   std::vector<double> sample_seconds_;  // by replica of this rank
+  // With several agents: how long this rank waited for the rollouts of others.
+  double meeting_seconds_ = 0;
   // The numbers that this rank sends to all.
   std::vector<double> mine_;
   // The numbers that each rank has sent.
   std::vector<std::vector<double>> all_;
-  std::vector<GroupWindow> groups_;  // of the run
+  std::vector<GroupWindow> groups_;           // of the run
+  std::vector<std::int64_t> steps_of_ranks_;  // environment steps
   GroupResults results_;
   std::vector<NormalizerMoments> group_moments_;  // by policy
 };
