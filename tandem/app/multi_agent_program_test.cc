@@ -119,6 +119,39 @@ TEST(MultiAgentProgramTest, AStoppedRunGoesOnToTheSameStateOnOtherReplicas) {
   EXPECT_NE(summary.find("policy/leader/episodes"), nullptr);
 }
 
+TEST(MultiAgentProgramTest, PoliciesHaveSizesAndHeadsOfTheirOwn) {
+  const TemporaryFolder folder;
+  const std::vector<std::string> own{"--set", "policies.player_1.hidden=12,10", "--set",
+                                     "policies.player_1.trunks=shared"};
+  std::vector<std::string> half = small("KuhnPoker-v0", folder / "half", own);
+  half.insert(half.end(),
+              {"--set", "ppo.learning_rate_schedule=constant", "--set", "ppo.entropy_coef_schedule=constant"});
+  std::vector<std::string> whole = half;
+  *std::ranges::find(whole, (folder / "half").string()) = folder / "whole";
+  *std::ranges::find(half, "256") = "128";
+  const Outcome trained = run_captured(half);
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  ASSERT_EQ(run_captured(whole).code, 0);
+  const Outcome resumed = run_captured({"resume", folder / "half", "--total-steps", "256"});
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  const auto state = [&](const char* run) {
+    return read_json(read_file(folder / run / "summary.json")).at("state_sha256").as_string();
+  };
+  EXPECT_EQ(state("half"), state("whole"));
+  EXPECT_THAT(read_file(folder / "half" / "config.yaml"), HasSubstr("player_1.hidden: [12, 10]"));
+  EXPECT_EQ(run_captured({"eval", folder / "half", "--episodes", "3"}).code, 0);
+  for (const std::string policy : {"player_0", "player_1"})
+    ASSERT_EQ(
+        run_captured({"export", folder / "half", "--policy", policy, "-o", folder / (policy + ".safetensors")}).code,
+        0);
+  EXPECT_THAT(read_file(folder / "player_0.safetensors"), HasSubstr("\"shape\":[8,9]"));
+  EXPECT_THAT(read_file(folder / "player_1.safetensors"), HasSubstr("\"shape\":[10,12]"));
+  std::vector<std::string> warm = small("KuhnPoker-v0", folder / "warm", {"--init-from", folder / "half"});
+  EXPECT_THAT(run_captured(warm).err, HasSubstr("policy 'player_1'")) << "its layers have other sizes";
+  warm.insert(warm.end(), own.begin(), own.end());
+  EXPECT_EQ(run_captured(warm).code, 0);
+}
+
 TEST(MultiAgentProgramTest, DdPpoTrainsThemAndARunRepeatsItsRecord) {
   const TemporaryFolder folder;
   const std::vector<std::string> preempt{"--algo",       "dd_ppo",  "--devices", "cpu:2",
@@ -174,6 +207,10 @@ TEST(MultiAgentProgramTest, WrongSettingsAreRefusedAllAtOnceAndLeaveNoFolder) {
   EXPECT_THAT(refused("KuhnPoker-v0", {"multi_agent.mapping=player_0"}), HasSubstr("is no rule of a mapping"));
   EXPECT_THAT(refused("KuhnPoker-v0", {"policy.head=normal"}), HasSubstr("policy.head"));
   EXPECT_THAT(refused("CartPole-v1", {"multi_agent.policies=a"}), HasSubstr("CartPole-v1 has one agent"));
+  EXPECT_THAT(refused("CartPole-v1", {"policies.a.hidden=8"}), HasSubstr("set policy.hidden"));
+  EXPECT_THAT(refused("KuhnPoker-v0", {"policies.a.hidden=8", "policies.player_1.head=normal"}),
+              AllOf(HasSubstr("there is no policy 'a'; there are player_0, player_1"), HasSubstr("policy.head"),
+                    HasSubstr("policy 'player_1': ")));
   EXPECT_THAT(refused("KuhnPoker-v0", {"algo=impala", "impala.splits=2"}), HasSubstr("step in one split"));
 }
 

@@ -6,6 +6,7 @@
 
 #include <utility>
 
+#include "tandem/app/config/policy_keys.h"
 #include "tandem/app/config/presets.h"
 #include "tandem/app/config/yaml_text.h"
 #include "tandem/base/error.h"
@@ -27,6 +28,12 @@ void check_effects(Rules& rules) {
     if (rules.table().at(needed.key).is_faulty()) continue;
     rules.fault(option->key(), concat("has no effect without ", needed.key, ": ", list_of_words(needed.texts)));
   }
+}
+
+// What a run began with; one of a family that it was not given is as that of all.
+std::string text_in(const OptionTable& was, const std::string& key) {
+  const Option* option = was.find(key);
+  return option != nullptr ? option->text() : "no value of its own";
 }
 
 // A run may be resumed from another folder, so paths are made whole where they are read.
@@ -67,7 +74,9 @@ class Assembly {
   void refuse_flags_of_run() {
     for (const Setting& flag : flags_) {
       const Option* option = table_.find(flag.key);
-      if (option == nullptr || option->lifetime() != Lifetime::kRun) continue;
+      const bool is_of_run = option != nullptr ? option->lifetime() == Lifetime::kRun
+                                               : table_.family_of(flag.key) != nullptr;  // not made yet
+      if (!is_of_run) continue;
       faults_.push_back(describe_fault(
           flag, "belongs to the run from its start and cannot change when it goes on; start a new run for that"));
     }
@@ -115,7 +124,7 @@ class Assembly {
     if (!options_.normalize.observations) options_.normalize.observations = before.normalize.observations;
     if (!options_.normalize.rewards) options_.normalize.rewards = before.normalize.rewards;
     for (const auto& option : table_.options()) {
-      const std::string then = was.at(option->key()).text();
+      const std::string then = text_in(was, option->key());
       if (option->lifetime() != Lifetime::kRun || option->is_faulty() || option->text() == then) continue;
       faults_.push_back(table_.fault(option->key(), concat("the run began with ", then, " (", recorded.string(),
                                                            "); leave that, or start a new run")));
@@ -317,6 +326,7 @@ std::vector<std::string> rule_faults(const TrainOptions& options, const OptionTa
       !rules.any_faulty({"gradient_check", "strategy"}))
     rules.fault("gradient_check", "sync_replicas looks at each replica's gradient as it is; leave it at sum");
   check_effects(rules);
+  check_policies_effects(rules);
   return rules.faults();
 }
 
@@ -354,10 +364,15 @@ std::vector<std::string> changed_since(std::string_view recorded, const TrainOpt
   const OptionTable was = option_table(before), is = option_table(after);
   std::vector<std::string> changes;
   for (const auto& option : is.options()) {
-    const std::string then = was.at(option->key()).text();
+    const std::string then = text_in(was, option->key());
     if (option->lifetime() != Lifetime::kRun || !is.has_effect(*option) || option->text() == then) continue;
     changes.push_back(concat(option->key(), " = ", option->text(), " (", place, "): ", maker, " was made with ", then,
                              "; set it back, or start a new run"));
+  }
+  for (const auto& option : was.options()) {
+    if (is.find(option->key()) == nullptr)
+      changes.push_back(concat(option->key(), " (", place, "): ", maker, " was made with ", option->text(),
+                               "; set it back, or start a new run"));
   }
   return changes;
 }

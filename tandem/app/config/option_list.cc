@@ -1,4 +1,5 @@
 #include "tandem/app/config/algorithm.h"
+#include "tandem/app/config/policy_keys.h"
 #include "tandem/app/config/train_options.h"
 
 namespace tandem::app {
@@ -6,7 +7,6 @@ namespace {
 
 // A Range holds doubles, and this bound is below 2^63 also as a double.
 constexpr double kLargestInteger = 9e18;  // of what is kept in 64 bits
-constexpr double kWidestLayer = 1 << 16;  // a bound against slips of the pen
 
 std::vector<std::string> names_of_algorithms(bool (*is_meant)(const Algorithm&)) {
   std::vector<std::string> names;
@@ -87,47 +87,6 @@ void add_run_options(OptionTable& table, TrainOptions& options) {
       .within(1, 86'400)
       .flag("--deadline")
       .only_with({"survivors", {"take_over", "shrink"}});
-}
-
-void add_policy_options(OptionSection section, PolicySettings& policy) {
-  section.add("hidden", policy.hidden, "Units of each hidden layer.").within(1, kWidestLayer);
-  section.add("activation", policy.activation, "Between the layers.").one_of({"tanh", "relu", "silu", "gelu", "elu"});
-  section.add("trunks", policy.trunks, "Whether actor and critic share their hidden layers.")
-      .one_of({"separate", "shared"});
-  section
-      .add("head", policy.head,
-           "Distribution of actions; auto: categorical, multi_categorical or normal, as the actions are.")
-      .one_of({"categorical", "multi_categorical", "normal", "squashed_normal", "state_dependent_noise"})
-      .absent_as("auto");
-  section.add("log_std_init", policy.log_std_init, "First logarithm of the actions' standard deviation.")
-      .within(-20, 5);
-  section.add("hidden_gain", policy.hidden_gain, "Scale of the hidden layers' first, orthogonal weights.").above(0);
-  section.add("policy_gain", policy.policy_gain, "The same of the action head.").above(0);
-  section.add("value_gain", policy.value_gain, "The same of the value head.").above(0);
-  section
-      .add("sde_sample_freq", policy.sde_sample_freq,
-           "Steps that state_dependent_noise keeps its noise; 0: a whole rollout.")
-      .at_least(0)
-      .only_with("policy.head", "state_dependent_noise");
-  section.add("torso", policy.torso.kind,
-              "Convolutions in front of the hidden layers, for images: auto, nature_cnn for sides of 36 pixels or "
-              "more, residual for smaller ones.");
-  section.add("channels", policy.torso.channels, "Channels of each section, which halves the image.")
-      .within(1, 4096)
-      .only_with("policy.torso", "residual");
-  section.add("residual_blocks", policy.torso.blocks, "Residual blocks of each section.")
-      .within(0, 64)
-      .only_with("policy.torso", "residual");
-  section.add("recurrent", policy.recurrent, "A layer behind the hidden ones that remembers what was seen.");
-}
-
-void add_recurrent_options(OptionSection section, PolicySettings& policy) {
-  section.add("recurrent_size", policy.recurrent_size, "Its units.").within(1, kWidestLayer);
-  section.add("max_seq_len", policy.max_seq_len, "Steps that gradients flow back through it.").within(1, kLargestCount);
-  section
-      .add("burn_in", policy.burn_in,
-           "Steps before those that only bring its state up to date, with the parameters of the moment.")
-      .within(0, kLargestCount);
 }
 
 void add_multi_agent_options(OptionSection section, MultiAgentSettings& multi_agent) {
@@ -258,8 +217,7 @@ OptionTable option_table(TrainOptions& options) {
   };
   add_run_options(table, options);
   for (const auto& algorithm : algorithms()) algorithm->add_options(table, options);
-  add_policy_options({table, "policy"}, options.policy);
-  add_recurrent_options({table, "policy", {"policy.recurrent", {"lstm", "gru"}}}, options.policy);
+  add_policy_keys(table, options.policy);
   add_multi_agent_options({table, "multi_agent"}, options.multi_agent);
   add_parameter_server_options(of_strategy("parameter_server"), options.parameter_server);
   add_asynchronous_options(of_strategy("asynchronous"), options.asynchronous);
@@ -267,6 +225,7 @@ OptionTable option_table(TrainOptions& options) {
   add_normalize_options({table, "normalize"}, options.normalize);
   add_eval_options({table, "eval", {}, Lifetime::kPart}, options.eval);
   add_folder_options(table, options);
+  add_policies_keys(table, options);
   return table;
 }
 

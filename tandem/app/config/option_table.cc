@@ -6,6 +6,7 @@
 #include <array>
 
 #include "tandem/app/config/nearest_name.h"
+#include "tandem/base/error.h"
 #include "tandem/base/text.h"
 
 namespace tandem::app {
@@ -148,7 +149,10 @@ const Option& OptionTable::at(std::string_view key) const {
 
 bool OptionTable::has_effect(const Option& option) const {
   const Option::Needed& needed = option.needed();
-  return needed.key.empty() || std::ranges::count(needed.texts, at(needed.key).text()) > 0;
+  if (needed.key.empty() || std::ranges::count(needed.texts, at(needed.key).text()) > 0) return true;
+  return std::ranges::any_of(options_, [&needed](const auto& other) {
+    return other->like() == needed.key && std::ranges::count(needed.texts, other->text()) > 0;
+  });
 }
 
 std::vector<std::string> OptionTable::rivals_of(const Option& option) const {
@@ -184,6 +188,40 @@ std::string OptionTable::unknown(const Setting& setting) const {
   return describe_fault(setting, "there is no such key; `tandem train --help` lists all of them");
 }
 
+Option& OptionTable::add_of_family(const std::string& key) {
+  const OptionFamily* family = family_of(key);
+  TANDEM_CHECK(family != nullptr, "no family has the key ", key);
+  return add(family->make(key));
+}
+
+std::unique_ptr<Option> OptionTable::release(std::string_view key) {
+  const auto found = std::ranges::find_if(options_, [&](const auto& option) { return option->key() == key; });
+  TANDEM_CHECK(found != options_.end(), "there is no option ", key);
+  std::unique_ptr<Option> option = std::move(*found);
+  options_.erase(found);
+  return option;
+}
+
+const OptionFamily* OptionTable::family_of(std::string_view key) const {
+  const auto found = std::ranges::find(families_, key.substr(0, key.find('.')), &OptionFamily::section);
+  return found == families_.end() ? nullptr : &*found;
+}
+
+bool OptionTable::is_section(const std::string& key) const {
+  return first_of_section(key) != nullptr || (family_of(key) != nullptr && std::ranges::count(key, '.') < 2);
+}
+
+Option* OptionTable::find_or_make(const Setting& setting, std::string& fault) {
+  if (Option* option = find_mutable(setting.key)) return option;
+  try {
+    if (family_of(setting.key) != nullptr) return &add_of_family(setting.key);
+    fault = unknown(setting);
+  } catch (const ConfigError& error) {
+    fault = describe_fault(setting, error.what());
+  }
+  return nullptr;
+}
+
 std::vector<std::string> OptionTable::assign(std::vector<Setting> layer) {
   constexpr int kMostUnknown = 20;  // more of them say nothing more: this is another program's file
   std::vector<std::string> faults;
@@ -191,9 +229,10 @@ std::vector<std::string> OptionTable::assign(std::vector<Setting> layer) {
   int unknown_keys = 0;
   for (Setting& setting : layer) setting.key = current_name(setting.key);
   for (const Setting& setting : layer) {
-    Option* option = find_mutable(setting.key);
+    std::string fault;
+    Option* option = find_or_make(setting, fault);
     if (option == nullptr) {
-      if (++unknown_keys <= kMostUnknown) faults.push_back(unknown(setting));
+      if (++unknown_keys <= kMostUnknown) faults.push_back(std::move(fault));
       continue;
     }
     const auto [first, is_new] = given.try_emplace(setting.key, &setting);

@@ -16,6 +16,7 @@
 // can be told together.
 #pragma once
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -92,6 +93,8 @@ class Option {
   [[nodiscard]] const std::string& flag() const { return flag_; }                   // empty: none
   [[nodiscard]] const std::vector<std::string>& rivals() const { return rivals_; }  // see OptionTable::rivals_of()
   [[nodiscard]] const std::string& total() const { return total_; }                 // empty: it is no count of a rank
+  /// Of a family: the key of the option that this one stands in for. Empty: it is no such option.
+  [[nodiscard]] const std::string& like() const { return like_; }
   [[nodiscard]] bool is_kept_absolute() const { return is_absolute_; }
   [[nodiscard]] const Needed& needed() const { return needed_; }
   [[nodiscard]] Lifetime lifetime() const { return lifetime_; }
@@ -128,7 +131,7 @@ class Option {
   /// "an integer at least 1": the words of a text field where it has some, else `kind` with the range.
   [[nodiscard]] std::string expected_value(const std::string& kind) const;
 
-  std::string default_text_;
+  std::string default_text_, like_;
   Range range_;
   std::vector<std::string> words_;  // of a text field: those that it takes, with case; empty: any
 
@@ -245,6 +248,15 @@ class FieldOption final : public Option {
   const Field default_;
 };
 
+/// Options of whose keys users choose a part, as in policies.NAME.KEY. Each is made when a layer sets it, behind all
+/// others of the table.
+struct OptionFamily {
+  std::string section;  // that all their keys begin with, before a dot
+  std::string help;
+  /// Makes the option of a key. Throws ConfigError with the reason why there is none.
+  std::function<std::unique_ptr<Option>(const std::string& key)> make;
+};
+
 /// Movable; references to options stay good as long as the table, also while more are added.
 class OptionTable {
  public:
@@ -254,6 +266,16 @@ class OptionTable {
     return add(std::make_unique<FieldOption<Field>>(std::move(key), field, std::move(help)));
   }
 
+  /// Options are added behind it only by itself.
+  void add_family(OptionFamily family) { families_.push_back(std::move(family)); }
+  /// Makes the option of a key of a family. Throws ConfigError as the family does.
+  Option& add_of_family(const std::string& key);
+  /// Takes an option out, whose field is bound as before. The key exists.
+  [[nodiscard]] std::unique_ptr<Option> release(std::string_view key);
+
+  [[nodiscard]] const std::vector<OptionFamily>& families() const { return families_; }
+  /// The family whose section `key` is, or is in; null when there is none.
+  [[nodiscard]] const OptionFamily* family_of(std::string_view key) const;
   [[nodiscard]] const std::vector<std::unique_ptr<Option>>& options() const { return options_; }
   /// Null when there is no such key. The search is linear: tables are asked when a run is configured, never while it
   /// trains.
@@ -261,12 +283,14 @@ class OptionTable {
   /// A key that exists; InvariantError otherwise.
   /// The reference stays good as long as the table.
   [[nodiscard]] const Option& at(std::string_view key) const;
-  /// Whether the option that `option` needs has a value that it needs.
+  /// Whether the option that `option` needs, or one that stands in for it, has a value that it needs.
   [[nodiscard]] bool has_effect(const Option& option) const;
   /// Options of which only one is set, whichever of the two said instead_of().
   [[nodiscard]] std::vector<std::string> rivals_of(const Option& option) const;
   /// The first option of the section `name`, that is, of the part before the dot of its key; null when there is none.
   [[nodiscard]] const Option* first_of_section(const std::string& name) const;
+  /// Whether a mapping under `key` is one of further keys: of a section, or of a family's and of a name in it.
+  [[nodiscard]] bool is_section(const std::string& key) const;
 
   /// Assigns the settings of one layer. Returns all faults, a sentence each; what has no fault is assigned.
   /// A setting under a former name of its key counts as one of the current name.
@@ -287,12 +311,15 @@ class OptionTable {
   Option& add(std::unique_ptr<Option> option);
   /// Null when there is no such key.
   [[nodiscard]] Option* find_mutable(std::string_view key) const;
+  /// The option of the setting's key, made where it is one of a family; or null, with the fault.
+  [[nodiscard]] Option* find_or_make(const Setting& setting, std::string& fault);
   /// A fault about a key that does not exist, with what may have been meant.
   [[nodiscard]] std::string unknown(const Setting& setting) const;
   /// Says which rival of `option` the same layer has set; nothing when there is none.
   [[nodiscard]] std::optional<std::string> contradiction(const Option& option, const GivenSettings& given) const;
 
   std::vector<std::unique_ptr<Option>> options_;  // pointers, since add() hands out references
+  std::vector<OptionFamily> families_;
 };
 
 /// Adds options that have a section, need or lifetime in common. The table must outlive it.

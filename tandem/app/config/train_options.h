@@ -168,6 +168,8 @@ struct TrainOptions {
   Rng rng = Rng::kShards;
   device::CudaKernels cuda_kernels = device::CudaKernels::kDeterministic;
   PolicySettings policy = {};
+  /// By name of a policy, by key: what this one has in place of `policy`, as YAML (policy_keys.h).
+  std::map<std::string, std::map<std::string, std::string>> policies = {};
   MultiAgentSettings multi_agent = {};
   NormalizeSettings normalize = {};
   EvalSettings eval = {};

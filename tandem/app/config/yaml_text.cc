@@ -89,7 +89,7 @@ class Reader {
         continue;
       }
       const std::string key = prefix + entry.first.Scalar();
-      const bool is_section = table_.first_of_section(key) != nullptr;
+      const bool is_section = table_.is_section(key);
       if (entry.second.IsMap() && is_section) {
         read_section(entry.second, key + ".");
       } else if (!entry.second.IsNull() || !is_section) {  // "ppo:" may have nothing below it
@@ -229,6 +229,7 @@ std::string option_listing(const OptionTable& table) {
     text += with_comment("  " + option->key() + ": " + option->default_text(), option->expected());
     text += "\n      " + option->help() + "\n";
   }
+  for (const OptionFamily& family : table.families()) text += concat("  ", family.section, ".", family.help, "\n");
   return text;
 }
 

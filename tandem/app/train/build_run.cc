@@ -1,7 +1,9 @@
 #include "tandem/app/train/build_run.h"
 
+#include <map>
 #include <utility>
 
+#include "tandem/app/config/policy_keys.h"
 #include "tandem/base/text.h"
 #include "tandem/rl/policy/mlp_policy.h"
 #include "tandem/rl/policy/recurrent_policy.h"
@@ -67,9 +69,11 @@ rl::PolicyFactory policy_factory(const PolicySettings& settings) {
 }
 
 rl::SeveralAgents several_agents(const TrainOptions& options, const rl::MultiAgentEntry& entry) {
-  const auto make_policy = [make = policy_factory(options.policy)](const rl::MappedPolicy& policy,
-                                                                   at::Generator drawn) {
-    return make(policy.spec, std::move(drawn));
+  std::map<std::string, rl::PolicyFactory> makers;
+  for (const rl::MappedPolicy& policy : policy_map_of(options, entry))
+    makers[policy.name] = policy_factory(settings_of_policy(options, policy.name));
+  const auto make_policy = [makers = std::move(makers)](const rl::MappedPolicy& policy, at::Generator drawn) {
+    return makers.at(policy.name)(policy.spec, std::move(drawn));
   };
   return {.policies = map_options(options.multi_agent), .make_envs = entry.make, .make_policy = make_policy};
 }

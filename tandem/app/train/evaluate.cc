@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "tandem/app/config/policy_keys.h"
 #include "tandem/app/train/build_run.h"
 #include "tandem/base/error.h"
 #include "tandem/base/philox.h"
@@ -30,7 +31,8 @@ model::NamedTensors model_part(model::NamedTensors state) {
 // A run with several agents that normalises nothing has no normalisers in its checkpoints.
 TrainedPolicy load(const learner::ReadPart& read_part, const TrainOptions& options, const rl::MappedPolicy& policy) {
   const rl::PolicyNames names(policy.name);
-  TrainedPolicy trained{.policy = policy_factory(options.policy)(policy.spec, at::detail::createCPUGenerator(0)),
+  const PolicySettings settings = settings_of_policy(options, policy.name);
+  TrainedPolicy trained{.policy = policy_factory(settings)(policy.spec, at::detail::createCPUGenerator(0)),
                         .normalizers = rl::Normalizers(policy.spec, options.normalize.options())};
   model::copy_named(model_part(read_part(names.part)), model::named_state_of(*trained.policy));
   if (trained.normalizers.options().any()) trained.normalizers.load(read_part(names.normalizers));

@@ -1,8 +1,10 @@
 // Checks here are those of every algorithm; an algorithm's own are in its file. Each check loads the options' plugins
 // into a copy of the registry, so that the program's own stays as it is.
 
+#include <algorithm>
 #include <utility>
 
+#include "tandem/app/config/policy_keys.h"
 #include "tandem/app/train/build_run.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
@@ -24,8 +26,52 @@ OptionCheck refuse_one(const rl::EnvRegistry& environments, const char* key,
   });
 }
 
-void check_head(const TrainOptions& options, const rl::ActionSpace& action) {
-  if (options.policy.head) rl::check_family(rl::action_family(*options.policy.head), action);
+void check_head(const PolicySettings& settings, const rl::ActionSpace& action) {
+  if (settings.head) rl::check_family(rl::action_family(*settings.head), action);
+}
+
+// The policies of the run; none where they are at fault themselves, which the check of multi_agent.mapping tells.
+rl::PolicyMap sound_map(const TrainOptions& options, const Entry& entry) {
+  try {
+    return policy_map_of(options, entry);
+  } catch (const ConfigError&) {
+    return {};
+  }
+}
+
+// Calls `check` with the settings and the specification of each policy, and names the policy in what it throws.
+template <typename Check>
+void check_each_policy(const TrainOptions& options, const Entry& entry, Check check) {
+  std::vector<std::string> faults;
+  for (const rl::MappedPolicy& policy : sound_map(options, entry)) {
+    try {
+      check(settings_of_policy(options, policy.name), policy.spec);
+    } catch (const ConfigError& error) {
+      for (const std::string& fault : error.faults()) faults.push_back(concat("policy '", policy.name, "': ", fault));
+    }
+  }
+  if (!faults.empty()) throw ConfigError(std::move(faults));
+}
+
+// Settings of a single policy that the run does not have.
+void check_names_of_policies(const TrainOptions& options, const Entry& entry) {
+  const rl::PolicyMap map = sound_map(options, entry);
+  std::vector<std::string> faults;
+  if (map.empty()) return;
+  for (const auto& [name, own] : options.policies) {
+    if (own.empty() || std::ranges::find(map, name, &rl::MappedPolicy::name) != map.end()) continue;
+    faults.push_back(concat("policies.", name, ".", own.begin()->first, " is set, and there is no policy '", name,
+                            "'; there are ", joined(map, &rl::MappedPolicy::name)));
+  }
+  if (!faults.empty()) throw ConfigError(std::move(faults));
+}
+
+void refuse_own_settings(const TrainOptions& options) {
+  for (const auto& [name, own] : options.policies) {
+    if (own.empty()) continue;
+    throw ConfigError(concat("policies.", name, ".", own.begin()->first, " has no effect: ", options.env,
+                             " has one agent; set policy.", own.begin()->first));
+  }
 }
 
 }  // namespace
@@ -71,13 +117,20 @@ std::vector<OptionCheck> environment_checks(const rl::EnvRegistry& known) {
       {"env", [&known](Options options) { (void)with_plugins(known, options).options(options.env); }},
       environment_check(known, "env_options", [](Options, const rl::Spec&) {}),
       environment_check(
-          known, "policy.head", [](Options options, const rl::Spec& spec) { check_head(options, spec.action); },
+          known, "policy.head", [](Options options, const rl::Spec& spec) { check_head(options.policy, spec.action); },
           [](Options options, const Entry& entry) {
-            for (const rl::AgentSpec& agent : entry.spec.agents) check_head(options, agent.action);
+            check_each_policy(options, entry, [](const PolicySettings& settings, const rl::Spec& spec) {
+              check_head(settings, spec.action);
+            });
           }),
       environment_check(
           known, "policy.torso",
-          [](Options options, const rl::Spec& spec) { (void)rl::chosen_torso(options.policy.torso, spec); }),
+          [](Options options, const rl::Spec& spec) { (void)rl::chosen_torso(options.policy.torso, spec); },
+          [](Options options, const Entry& entry) {
+            check_each_policy(options, entry, [](const PolicySettings& settings, const rl::Spec& spec) {
+              (void)rl::chosen_torso(settings.torso, spec);
+            });
+          }),
       environment_check(
           known, "normalize.observations",
           [](Options options, const rl::Spec& spec) { (void)rl::Normalizers(spec, options.normalize.options()); },
@@ -97,6 +150,9 @@ std::vector<OptionCheck> environment_checks(const rl::EnvRegistry& known) {
           "whose policies remember nothing so far; use none"),
       environment_check(known, "multi_agent.mapping", {},
                         [](Options options, const Entry& entry) { (void)policy_map_of(options, entry); }),
+      environment_check(
+          known, "multi_agent.policies", [](Options options, const rl::Spec&) { refuse_own_settings(options); },
+          check_names_of_policies),
       refuse_one(known, "multi_agent.policies", &MultiAgentSettings::policies),
       refuse_one(known, "multi_agent.mapping", &MultiAgentSettings::mapping),
       refuse_one(known, "multi_agent.policies_to_train", &MultiAgentSettings::policies_to_train),

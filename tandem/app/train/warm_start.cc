@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "tandem/app/config/policy_keys.h"
 #include "tandem/app/train/build_run.h"
 #include "tandem/app/train/evaluate.h"
 #include "tandem/app/train/run_checkpoint.h"
@@ -141,7 +142,8 @@ void check_warm_start(const TrainOptions& options, const rl::EnvRegistry& enviro
                               joined(source.policies, [](const auto& one) { return concat("'", one.first, "'"); })));
       continue;
     }
-    const auto module = policy_factory(options.policy)(policy.spec, at::detail::createCPUGenerator(0));
+    const PolicySettings settings = settings_of_policy(options, policy.name);
+    const auto module = policy_factory(settings)(policy.spec, at::detail::createCPUGenerator(0));
     compare(policy.name, its->second, model::named_state_of(*module), faults);
   }
   const bool sees_normalized = options.normalize.options().observations;
