@@ -152,6 +152,33 @@ TEST(MultiAgentProgramTest, PoliciesHaveSizesAndHeadsOfTheirOwn) {
   EXPECT_EQ(run_captured(warm).code, 0);
 }
 
+TEST(MultiAgentProgramTest, PoliciesThatRememberAreTrainedResumedEvaluatedAndExported) {
+  const TemporaryFolder folder;
+  std::vector<std::string> half =
+      small("KuhnPoker-v0", folder / "half",
+            {"--set", "policies.player_1.recurrent=lstm", "--set", "policies.player_1.recurrent_size=6", "--set",
+             "policy.max_seq_len=4", "--set", "ppo.learning_rate_schedule=constant", "--set",
+             "ppo.entropy_coef_schedule=constant"});
+  std::vector<std::string> whole = half;
+  *std::ranges::find(whole, (folder / "half").string()) = folder / "whole";
+  *std::ranges::find(half, "256") = "128";
+  const Outcome trained = run_captured(half);
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  ASSERT_EQ(run_captured(whole).code, 0);
+  const Outcome resumed = run_captured({"resume", folder / "half", "--total-steps", "256", "--devices", "cpu:2"});
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  const auto state = [&](const char* run) {
+    return read_json(read_file(folder / run / "summary.json")).at("state_sha256").as_string();
+  };
+  EXPECT_EQ(state("half"), state("whole"));
+  EXPECT_EQ(run_captured({"eval", folder / "half", "--episodes", "3"}).code, 0);
+  ASSERT_EQ(
+      run_captured({"export", folder / "half", "--policy", "player_1", "-o", folder / "remembers.safetensors"}).code,
+      0);
+  EXPECT_THAT(read_file(folder / "remembers.safetensors"), HasSubstr("actor.cell.weight_hh"));
+  EXPECT_EQ(run_captured({"export", folder / "half", "--policy", "player_0", "-o", folder / "first.pt"}).code, 0);
+}
+
 TEST(MultiAgentProgramTest, DdPpoTrainsThemAndARunRepeatsItsRecord) {
   const TemporaryFolder folder;
   const std::vector<std::string> preempt{"--algo",       "dd_ppo",  "--devices", "cpu:2",
@@ -198,12 +225,13 @@ TEST(MultiAgentProgramTest, WrongSettingsAreRefusedAllAtOnceAndLeaveNoFolder) {
     EXPECT_FALSE(std::filesystem::exists(folder / "no"));
     return outcome.err;
   };
-  EXPECT_THAT(
-      refused("KuhnPoker-v0", {"multi_agent.mapping=player_0=a", "multi_agent.policies_to_train=b",
-                               "policy.recurrent=gru", "env_restarts=1", "strategy=asynchronous"}),
-      AllOf(HasSubstr("agent player_0 of KuhnPoker-v0 is mapped to policy 'a'"),
-            HasSubstr("agent player_1 of KuhnPoker-v0 has no policy"), HasSubstr("'b' is to be trained"),
-            HasSubstr("policy.recurrent"), HasSubstr("env_restarts"), HasSubstr("strategy")));
+  EXPECT_THAT(refused("KuhnPoker-v0", {"multi_agent.mapping=player_0=a", "multi_agent.policies_to_train=b",
+                                       "env_restarts=1", "strategy=asynchronous"}),
+              AllOf(HasSubstr("agent player_0 of KuhnPoker-v0 is mapped to policy 'a'"),
+                    HasSubstr("agent player_1 of KuhnPoker-v0 has no policy"), HasSubstr("'b' is to be trained"),
+                    HasSubstr("env_restarts"), HasSubstr("strategy")));
+  EXPECT_THAT(refused("KuhnPoker-v0", {"algo=impala", "policies.player_1.recurrent=gru"}),
+              HasSubstr("IMPALA and APPO train no policies that remember so far"));
   EXPECT_THAT(refused("KuhnPoker-v0", {"multi_agent.mapping=player_0"}), HasSubstr("is no rule of a mapping"));
   EXPECT_THAT(refused("KuhnPoker-v0", {"policy.head=normal"}), HasSubstr("policy.head"));
   EXPECT_THAT(refused("CartPole-v1", {"multi_agent.policies=a"}), HasSubstr("CartPole-v1 has one agent"));

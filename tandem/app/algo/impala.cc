@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tandem/app/algo/native.h"
+#include "tandem/app/config/policy_keys.h"
 #include "tandem/app/run/quantity_text.h"
 #include "tandem/app/train/build_run.h"
 #include "tandem/app/tune/tuning.h"
@@ -86,7 +87,7 @@ rl::ImpalaOptions impala_options(const TrainOptions& options) {
   rl::ImpalaOptions impala = options.of<rl::ImpalaOptions>();
   impala.num_envs = options.num_envs;
   impala.rollout_steps = options.rollout_steps;
-  if (options.policy.recurrent != Recurrence::kNone) impala.sequence_length = options.policy.max_seq_len;
+  if (any_remembers(options)) impala.sequence_length = options.policy.max_seq_len;
   return impala;
 }
 
@@ -133,6 +134,8 @@ class Impala : public Algorithm {
                                     " ranks make equally many steps, and which batches are too old differs from ",
                                     "rank to rank; use wait, or start the run as one process with several --devices"));
          }},
+        refuse_several(place.environments, "policy.recurrent", any_remembers,
+                       "of which IMPALA and APPO train no policies that remember so far; ppo and dd_ppo do"),
         refuse_several(
             place.environments, "impala.splits",
             [](const TrainOptions& options) { return options.of<rl::ImpalaOptions>().splits != 1; },

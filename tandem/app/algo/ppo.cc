@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "tandem/app/algo/native.h"
+#include "tandem/app/config/policy_keys.h"
 #include "tandem/app/run/rollout_record.h"
 #include "tandem/app/train/build_run.h"
 #include "tandem/app/train/run_checkpoint.h"
@@ -104,8 +105,7 @@ rl::PpoOptions ppo_options(const TrainOptions& options) {
   rl::PpoOptions ppo = options.of<rl::PpoOptions>();
   ppo.num_envs = options.num_envs;
   ppo.rollout_steps = options.rollout_steps;
-  if (options.policy.recurrent != Recurrence::kNone)
-    ppo.sequences = {.length = options.policy.max_seq_len, .burn_in = options.policy.burn_in};
+  if (any_remembers(options)) ppo.sequences = {.length = options.policy.max_seq_len, .burn_in = options.policy.burn_in};
   return ppo;
 }
 

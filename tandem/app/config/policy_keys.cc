@@ -167,6 +167,13 @@ PolicySettings settings_of_policy(const TrainOptions& options, const std::string
   return settings;
 }
 
+bool any_remembers(const TrainOptions& options) {
+  const auto remembers = [&options](const auto& policy) {
+    return settings_of_policy(options, policy.first).recurrent != Recurrence::kNone;
+  };
+  return options.policy.recurrent != Recurrence::kNone || std::ranges::any_of(options.policies, remembers);
+}
+
 // As check_effects() of configuration.cc, by what is in force for the one policy.
 void check_policies_effects(Rules& rules) {
   for (const auto& [name, own] : rules.options().policies) {

@@ -30,6 +30,9 @@ void add_policies_keys(OptionTable& table, TrainOptions& options);
 /// name "".
 [[nodiscard]] PolicySettings settings_of_policy(const TrainOptions& options, const std::string& name);
 
+/// Whether a policy of the run may remember, that is, all do or the setting of a single one says so.
+[[nodiscard]] bool any_remembers(const TrainOptions& options);
+
 /// Adds a fault for each setting of a single policy that was asked for and does nothing beside its others.
 void check_policies_effects(Rules& rules);
 

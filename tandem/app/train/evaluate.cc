@@ -109,7 +109,7 @@ class Player {
     for (Seat& seat : seats_) {
       rl::AgentRows& now = seat.now;
       now.normalize(seat.trained.normalizers);
-      seat.actor->act(now.observation, now.action_mask, now.decisions());
+      now.act(*seat.actor);
       now.to_bounds();
       for (std::size_t k = 0; k < seat.agents.size(); ++k) actions_[seat.agents[k]] = now.actions_of(k);
     }
@@ -185,14 +185,17 @@ Evaluation evaluate(const learner::ReadPart& read_part, const TrainOptions& opti
   std::vector<Seat> seats;
   for (const rl::MappedPolicy& policy : policies_of(options, environments)) {
     for (const std::size_t agent : policy.agents) result.agents[agent].policy = policy.name;
-    Seat seat{.trained = load(read_part, options, policy),
-              .agents = policy.agents,
-              .now = rl::AgentRows(policy.spec, policy.agents.size(), static_cast<std::size_t>(envs),
-                                   options.normalize.options().observations),
-              .actor = nullptr};
-    seat.actor = rl::make_actor(*seat.trained.policy, {.acting = how.acting},
-                                static_cast<std::int64_t>(seat.now.rows()), how.seed, static_cast<int>(seats.size()));
-    seats.push_back(std::move(seat));
+    TrainedPolicy trained = load(read_part, options, policy);
+    std::unique_ptr<rl::Actor> actor =
+        rl::make_actor(*trained.policy, {.acting = how.acting}, std::ssize(policy.agents) * envs, how.seed,
+                       static_cast<int>(seats.size()));
+    const at::Tensor state = actor->state();
+    rl::AgentRows now(policy.spec, policy.agents.size(), static_cast<std::size_t>(envs),
+                      options.normalize.options().observations, state.defined() ? state.size(1) : 0);
+    // The group of an environment with one agent does not say that it acts.
+    if (entry == nullptr) std::ranges::fill(now.acts, std::uint8_t{1});
+    seats.push_back(
+        {.trained = std::move(trained), .agents = policy.agents, .now = std::move(now), .actor = std::move(actor)});
   }
   Player player(std::move(seats), environments, options.env, static_cast<int>(envs), how);
   for (std::int64_t first = 0; first < how.episodes; first += envs) {

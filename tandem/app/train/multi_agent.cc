@@ -145,9 +145,6 @@ std::vector<OptionCheck> environment_checks(const rl::EnvRegistry& known) {
       refuse_several(
           known, "env_restarts", [](Options options) { return options.env_restarts > 0; },
           "and such environments are not made anew when they fail; leave it at 0"),
-      refuse_several(
-          known, "policy.recurrent", [](Options options) { return options.policy.recurrent != Recurrence::kNone; },
-          "whose policies remember nothing so far; use none"),
       environment_check(known, "multi_agent.mapping", {},
                         [](Options options, const Entry& entry) { (void)policy_map_of(options, entry); }),
       environment_check(

@@ -64,8 +64,6 @@ std::shared_ptr<ActorCritic> build_policy(const RunSetup& setup, const PolicyMap
       at::detail::createCPUGenerator(derive_seed(seed_of(setup, policy), SeedPurpose::kParameters, 0));
   if (!setup.agents) return setup.make_policy(map[policy].spec, generator);
   std::shared_ptr<ActorCritic> module = setup.agents->make_policy(map[policy], generator);
-  if (dynamic_cast<const RecurrentActorCritic*>(module.get()) != nullptr)
-    throw ConfigError(concat("policy '", map[policy].name, "' remembers; those of several agents do not so far"));
   if (!map[policy].trained) module->eval();
   return module;
 }
@@ -98,10 +96,11 @@ PolicyNames::PolicyNames(const std::string& policy)
       target_prefix(target + (one_agent ? "." : "/")),
       normalizer_prefix(prefix + "normalizer.") {}
 
-void require_sequences_for(const ActorCritic& policy, bool has_sequences) {
-  const bool remembers = dynamic_cast<const RecurrentActorCritic*>(&policy) != nullptr;
-  if (remembers == has_sequences) return;
-  throw ConfigError(remembers
+bool remembers(const ActorCritic& policy) { return dynamic_cast<const RecurrentActorCritic*>(&policy) != nullptr; }
+
+void require_sequences_for(bool any_remembers, bool has_sequences) {
+  if (any_remembers == has_sequences) return;
+  throw ConfigError(any_remembers
                         ? "the policy is recurrent, so the options must say how long its sequences are (sequences)"
                         : "the options say how long sequences are, but the policy is not recurrent");
 }

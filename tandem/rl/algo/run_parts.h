@@ -34,7 +34,6 @@ namespace tandem::rl {
 [[nodiscard]] std::uint64_t seed_of(const RunSetup& setup, std::size_t policy);
 
 /// Returns a new module on the CPU, with the same parameters each time; one that is not trained is in evaluation mode.
-/// Throws ConfigError for a policy of several agents that remembers.
 [[nodiscard]] std::shared_ptr<ActorCritic> build_policy(const RunSetup& setup, const PolicyMap& map,
                                                         std::size_t policy);
 
@@ -80,9 +79,10 @@ template <typename Options>
           .patience = patience};
 }
 
-/// Throws ConfigError when the options speak of sequences and the policy remembers nothing, or the other way round.
-/// Only RecurrentActorCritic counts as remembering.
-void require_sequences_for(const ActorCritic& policy, bool has_sequences);
+/// Whether it is a RecurrentActorCritic.
+[[nodiscard]] bool remembers(const ActorCritic& policy);
+/// Throws ConfigError when the options speak of sequences and no policy remembers, or the other way round.
+void require_sequences_for(bool any_remembers, bool has_sequences);
 
 /// Writes what the window tells into the report, a RunReport or a PolicyReport.
 template <typename Report>

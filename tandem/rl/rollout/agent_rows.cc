@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "tandem/base/check.h"
@@ -10,7 +11,7 @@
 namespace tandem::rl {
 
 // A fragment of one step has these arrays, with a dimension of time.
-AgentRows::AgentRows(const Spec& spec, std::size_t agents, std::size_t envs, bool normalized)
+AgentRows::AgentRows(const Spec& spec, std::size_t agents, std::size_t envs, bool normalized, std::int64_t state_size)
     : reward(agents * envs, 0.0),
       acts(agents * envs, 0),
       terminated(agents * envs, 0),
@@ -27,10 +28,24 @@ AgentRows::AgentRows(const Spec& spec, std::size_t agents, std::size_t envs, boo
   action = one.action[0];
   log_prob = one.log_prob[0];
   value = one.value[0];
-  list_columns(*this, value, columns_);
+  if (state_size > 0) state = at::zeros({static_cast<std::int64_t>(rows()), state_size});
+  list_columns(*this, value, state, columns_);
   // Actions within bounds have memory of their own: the learner needs those that the policy drew.
   if (std::holds_alternative<Box>(spec.action))
     box_.resize(rows() * static_cast<std::size_t>(action_elements(spec.action)));
+}
+
+// Actors act for all rows, so the state of those whose agent waits is put back.
+void AgentRows::act(Actor& actor) {
+  const at::Tensor present = actor.state();
+  if (!present.defined()) return actor.act(observation, action_mask, decisions());
+  state.copy_(present);
+  actor.act(observation, action_mask, decisions());
+  const auto size = static_cast<std::size_t>(present.size(1));
+  for (std::size_t row = 0; row < rows(); ++row) {
+    if (acts[row] == 0)
+      std::copy_n(state.const_data_ptr<float>() + row * size, size, present.data_ptr<float>() + row * size);
+  }
 }
 
 // Normalised leaves are float32, which the constructor of Normalizers has checked.
@@ -100,7 +115,8 @@ EnvActions AgentRows::actions_of(std::size_t k) const {
   return {.box = box_.data() + offset};
 }
 
-void list_columns(const ActedRows& rows, const at::Tensor& value, std::vector<AgentRows::Column>& columns) {
+void list_columns(const ActedRows& rows, const at::Tensor& value, const at::Tensor& state,
+                  std::vector<AgentRows::Column>& columns) {
   columns.clear();
   const auto add = [&columns](const at::Tensor& tensor) {
     TANDEM_CHECK(tensor.is_contiguous() && tensor.size(0) > 0, tensor.sizes());
@@ -110,6 +126,7 @@ void list_columns(const ActedRows& rows, const at::Tensor& value, std::vector<Ag
   for (const at::Tensor& leaf : rows.observation) add(leaf);
   if (rows.action_mask.defined()) add(rows.action_mask);
   for (const at::Tensor* each : {&rows.action, &rows.log_prob, &value}) add(*each);
+  if (state.defined()) add(state);
 }
 
 void copy_row(std::span<const AgentRows::Column> from, std::size_t row, std::span<const AgentRows::Column> to,

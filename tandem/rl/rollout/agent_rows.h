@@ -22,8 +22,9 @@ namespace tandem::rl {
 class AgentRows : public ActedRows {
  public:
   /// `spec`: what each of the agents sees and does. `normalized`: whether the policy sees other observations than the
-  /// env group writes; normalize() then makes the ones of the others.
-  AgentRows(const Spec& spec, std::size_t agents, std::size_t envs, bool normalized = false);
+  /// env group writes; normalize() then makes the ones of the others. `state_size`: of a policy that remembers.
+  AgentRows(const Spec& spec, std::size_t agents, std::size_t envs, bool normalized = false,
+            std::int64_t state_size = 0);
   AgentRows(const AgentRows&) = delete;
   AgentRows& operator=(const AgentRows&) = delete;
   AgentRows(AgentRows&&) = default;
@@ -31,11 +32,15 @@ class AgentRows : public ActedRows {
   // The tensors are made once; env group and actor write into them in place, and a step overwrites the one before.
   Observation final_observation;
   at::Tensor value;                                       // [rows] float32
+  at::Tensor state;                                       // [rows, state size] before acting; undefined without
   std::vector<double> reward;                             // [rows]
   std::vector<std::uint8_t> acts, terminated, truncated;  // [rows]
 
   [[nodiscard]] std::size_t rows() const { return acts.size(); }
   [[nodiscard]] bool ended(std::size_t row) const { return (terminated[row] | truncated[row]) != 0; }
+
+  /// Has the actor act for all rows. What a policy remembers stays as it was where the agent does not act.
+  void act(Actor& actor);
 
   /// Writes all rows of `observation` from what the env group wrote, which stays as it is. Does nothing where
   /// observations are not normalised; so do the next two.
@@ -55,7 +60,7 @@ class AgentRows : public ActedRows {
   /// Brings Box actions into the bounds, as the environment takes them.
   void to_bounds();
 
-  /// Copies row by row what belongs to a decision: observation, mask, action, log_prob and value.
+  /// Copies row by row what belongs to a decision: observation, mask, action, log_prob, value and state.
   /// Raw memory makes one loop copy all types: rows of a contiguous tensor have a fixed number of bytes.
   struct Column {
     std::byte* data;
@@ -73,9 +78,11 @@ class AgentRows : public ActedRows {
   std::vector<Column> columns_;
 };
 
-/// Describes the columns of rows in tensors [rows, ...], which outlive the result: first what an agent sees. `value`:
-/// of the rows. Throws InvariantError for a tensor that is not contiguous or has no rows.
-void list_columns(const ActedRows& rows, const at::Tensor& value, std::vector<AgentRows::Column>& columns);
+/// Describes the columns of rows in tensors [rows, ...], which outlive the result: first what an agent sees. `value`
+/// and `state`: of the rows; the latter may be undefined. Throws InvariantError for a tensor that is not contiguous or
+/// has no rows.
+void list_columns(const ActedRows& rows, const at::Tensor& value, const at::Tensor& state,
+                  std::vector<AgentRows::Column>& columns);
 /// Both lists have the same columns in the same order. Rows are not checked against the memory's size.
 void copy_row(std::span<const AgentRows::Column> from, std::size_t row, std::span<const AgentRows::Column> to,
               std::size_t to_row);

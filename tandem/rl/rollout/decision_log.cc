@@ -20,20 +20,29 @@ std::size_t seen_columns(const Fragment& fragment) {
 
 }  // namespace
 
-DecisionLog::DecisionLog(const Spec& spec, int steps, std::size_t agents, std::size_t envs, bool scales)
+DecisionLog::DecisionLog(const Spec& spec, int steps, std::size_t agents, std::size_t envs,
+                         const DecisionLogOptions& options)
     : spec_(spec),
       capacity_(capacity_for(steps, agents * envs)),
-      open_(spec, agents, envs),
+      options_(options),
+      open_(spec, agents, envs, /*normalized=*/false, options.state_size),
       state_(agents * envs, State::kNone),
       rest_(agents * envs, kNoRest),
-      discounted_(scales ? agents * envs : 0, 0.0),
+      discounted_(options.scales ? agents * envs : 0, 0.0),
       last_(agents * envs, kNoDecision),
-      next_value_(static_cast<std::size_t>(capacity_)) {}
+      next_value_(static_cast<std::size_t>(capacity_)) {
+  if (options.state_size == 0) return;
+  row_of_.resize(static_cast<std::size_t>(capacity_));
+  const KeptStates states{.sequences = std::ssize(state_) * SequenceCut(steps + 1, options.sequences).count(),
+                          .size = options.state_size};
+  joined_ = std::make_unique<Fragment>(spec, capacity_, 1, states);
+}
 
 // Beyond the fragment there is one row an agent at most.
 DecisionFragment DecisionLog::make_fragment() const {
   return {.decisions = Fragment(spec_, capacity_ + static_cast<int>(state_.size()), 1),
-          .next = std::vector<std::int64_t>(static_cast<std::size_t>(capacity_))};
+          .next = std::vector<std::int64_t>(static_cast<std::size_t>(capacity_)),
+          .states = options_.state_size > 0 ? at::zeros({capacity_, options_.state_size}) : at::Tensor()};
 }
 
 DecisionFragment& DecisionLog::own() {
@@ -44,7 +53,7 @@ DecisionFragment& DecisionLog::own() {
 void DecisionLog::begin(DecisionFragment& into, const RewardScale& scale) {
   into_ = &into;
   scale_ = scale;
-  list_columns(into.decisions, into.decisions.value, columns_);
+  list_columns(into.decisions, into.decisions.value, into.states, columns_);
   into.decisions.steps = 0;
   into.beyond = 0;
   std::ranges::fill(last_, kNoDecision);
@@ -53,6 +62,9 @@ void DecisionLog::begin(DecisionFragment& into, const RewardScale& scale) {
 void DecisionLog::rest() {
   own().decisions.steps = 0;
   completed_ = 0;
+  if (!joined_) return;
+  joined_->steps = 0;
+  joined_->joined.assign(state_.size(), 0);
 }
 
 // Per row: kNone -> kOpen when its agent decides, kOpen -> kEnded when its episode ends, and back to kNone when the
@@ -76,6 +88,7 @@ void DecisionLog::complete(std::size_t row) {
   const int at = decisions.steps++;
   const auto i = static_cast<std::size_t>(at);
   copy_row(open_.columns(), row, columns_, i);
+  if (!row_of_.empty()) row_of_[i] = row;
   decisions.reward.data_ptr<float>()[i] = learned_reward(row);
   const bool ends = state_[row] == State::kEnded;
   decisions.done.data_ptr<std::uint8_t>()[i] = ends ? 1 : 0;
@@ -127,7 +140,57 @@ Fragment& DecisionLog::end(const AgentRows& now, const float* next_value, double
         state_[row] == State::kOpen ? open_.value.const_data_ptr<float>()[row] : next_value[row];
   }
   compute_advantages(gamma, lambda);
-  return into_->decisions;
+  if (!joined_) return into_->decisions;
+  join();
+  return *joined_;
+}
+
+int DecisionLog::pieces() const {
+  if (!joined_) return completed_;
+  int count = 0;
+  for (const int decisions : joined_->joined) count += SequenceCut(decisions, options_.sequences).count();
+  return count;
+}
+
+// Counts the decisions of each row, which says where its first one goes, then copies all of them, and the state of each
+// with which a sequence begins.
+void DecisionLog::join() {
+  const Fragment& from = into_->decisions;
+  Fragment& to = *joined_;
+  const auto count = static_cast<std::size_t>(from.steps);
+  to.steps = from.steps;
+  to.joined.assign(state_.size(), 0);
+  for (std::size_t i = 0; i < count; ++i) ++to.joined[row_of_[i]];
+  std::vector<std::size_t> next(state_.size(), 0), first_sequence(state_.size(), 0);
+  for (std::size_t row = 1; row < next.size(); ++row) {
+    next[row] = next[row - 1] + static_cast<std::size_t>(to.joined[row - 1]);
+    first_sequence[row] =
+        first_sequence[row - 1] + static_cast<std::size_t>(SequenceCut(to.joined[row - 1], options_.sequences).count());
+  }
+  std::vector<int> made(state_.size(), 0);
+  std::vector<AgentRows::Column> columns;
+  list_columns(to, to.value, {}, columns);
+  const auto copy = [](const at::Tensor& all, std::size_t at, const at::Tensor& into, std::size_t place) {
+    into.data_ptr<float>()[place] = all.const_data_ptr<float>()[at];
+  };
+  const auto size = static_cast<std::size_t>(options_.state_size),
+             length = static_cast<std::size_t>(options_.sequences.length);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t row = row_of_[i], place = next[row]++;
+    copy_row(std::span(columns_).first(columns.size()), i, columns, place);
+    copy(from.reward, i, to.reward, place);
+    copy(from.advantage, i, to.advantage, place);
+    copy(from.value_target, i, to.value_target, place);
+    to.done.data_ptr<std::uint8_t>()[place] = from.done.const_data_ptr<std::uint8_t>()[i];
+    const auto before = static_cast<std::size_t>(made[row]++);
+    const std::size_t sequence = before / length;
+    // A burn-in of the whole rest leaves no sequence to begin.
+    if (before % length != 0 ||
+        sequence >= static_cast<std::size_t>(SequenceCut(to.joined[row], options_.sequences).count()))
+      continue;
+    std::copy_n(into_->states.const_data_ptr<float>() + i * size, size,
+                to.state.data_ptr<float>() + (first_sequence[row] + sequence) * size);
+  }
 }
 
 // Where end() takes a value, this copies the observation and mask, since the learner's own policy will value them. They

@@ -11,6 +11,9 @@
 // of its next one, and what lies beyond the fragment gets rows of its own behind the decisions, for the learner to
 // evaluate. An agent that acts in every step has the rows and numbers that it would have alone.
 //
+// Of a policy that remembers, each decision has the state that it was made from. The fragment for PPO then has the
+// decisions of one agent behind those of the other, so that they can be cut into sequences (Fragment::joined).
+//
 // Threads: single-thread, as the env group.
 #pragma once
 #include <cstddef>
@@ -21,6 +24,7 @@
 #include "tandem/rl/env/state_bytes.h"
 #include "tandem/rl/rollout/agent_rows.h"
 #include "tandem/rl/rollout/fragment.h"
+#include "tandem/rl/rollout/sequences.h"
 
 namespace tandem::rl {
 
@@ -35,6 +39,18 @@ struct DecisionFragment {
   std::vector<std::int64_t> next;
   // Rows of observations and masks behind the decisions' rows. They only follow a decision and are none themselves.
   int beyond = 0;
+  // By decision: what the policy remembered before it. Undefined where it remembers nothing.
+  at::Tensor states = {};
+};
+
+/// How the decisions of a policy become rows to learn from.
+struct DecisionLogOptions {
+  // Whether rewards are scaled.
+  bool scales = false;
+  // Of what the policy remembers; 0: nothing.
+  std::int64_t state_size = 0;
+  // That the decisions of an agent are cut into, where the policy remembers.
+  SequenceOptions sequences = {};
 };
 
 /// How the rewards of decisions are scaled: see Normalizers::scale_reward(). The objects outlive the fragment.
@@ -52,8 +68,9 @@ struct RewardScale {
 class DecisionLog {
  public:
   /// For fragments of `steps` steps.
-  /// `agents` and `envs`: of one policy in one env group; rows are as in AgentRows. `scales`: whether rewards are.
-  DecisionLog(const Spec& spec, int steps, std::size_t agents, std::size_t envs, bool scales = false);
+  /// `agents` and `envs`: of one policy in one env group; rows are as in AgentRows.
+  DecisionLog(const Spec& spec, int steps, std::size_t agents, std::size_t envs,
+              const DecisionLogOptions& options = {});
 
   /// Memory for one of them.
   [[nodiscard]] DecisionFragment make_fragment() const;
@@ -79,8 +96,10 @@ class DecisionLog {
 
   /// Decisions of the last fragment.
   [[nodiscard]] int completed() const { return completed_; }
+  /// What minibatches are made of, in the log's own last fragment: decisions, or sequences.
+  [[nodiscard]] int pieces() const;
   /// The log's own.
-  [[nodiscard]] Fragment& fragment() { return own().decisions; }
+  [[nodiscard]] Fragment& fragment() { return joined_ ? *joined_ : own().decisions; }
 
   /// Save and load the open decisions, between fragments; clear() forgets them.
   /// load() throws CheckpointError for bytes of another shape. Advantages are not saved: they belong to a fragment.
@@ -100,9 +119,12 @@ class DecisionLog {
   void complete_all(const AgentRows& now);
   [[nodiscard]] float learned_reward(std::size_t row);
   void compute_advantages(double gamma, double lambda);
+  // Of a policy that remembers: copies the decisions in the order of their rows, with the states of their sequences.
+  void join();
 
   const Spec spec_;
   const int capacity_;
+  const DecisionLogOptions options_;
   std::unique_ptr<DecisionFragment> own_;
   // The fragment that is written, between begin() and an end.
   DecisionFragment* into_ = nullptr;
@@ -117,6 +139,10 @@ class DecisionLog {
   RewardScale scale_;
   // By row: the discounted return of the decisions that are complete. Empty where rewards are not scaled.
   std::vector<double> discounted_;
+  // By decision, of a policy that remembers: the row that made it.
+  std::vector<std::size_t> row_of_;
+  // The decisions of the own fragment, one row's behind the other's; only of a policy that remembers.
+  std::unique_ptr<Fragment> joined_;
   // By row: its last decision in the fragment that nothing follows so far, or kNoDecision.
   std::vector<std::int32_t> last_;
   // By decision: the value of what follows it beyond the fragment.

@@ -36,7 +36,7 @@ void GroupResults::clear() {
   episodes.clear();
   for (OfPolicy& policy : policies) {
     policy.episodes.clear();
-    policy.decisions = policy.most_decisions = 0;
+    policy.decisions = policy.most_pieces = 0;
   }
 }
 
@@ -63,7 +63,7 @@ void take_results(std::span<const double> numbers, std::span<NormalizerMoments> 
       read(numbers, policy.episodes);
       const auto decisions = static_cast<std::int64_t>(take(numbers, 1).front());
       policy.decisions += decisions;
-      policy.most_decisions = std::max(policy.most_decisions, decisions);
+      policy.most_pieces = std::max(policy.most_pieces, static_cast<std::int64_t>(take(numbers, 1).front()));
     }
   }
 }

@@ -17,7 +17,8 @@ struct GroupResults {
   /// Results of one policy's agents in all env groups.
   struct OfPolicy {
     std::vector<Episode> episodes;
-    std::int64_t decisions = 0, most_decisions = 0;  // that are complete, in fragments to learn from; of one group
+    std::int64_t decisions = 0;    // that are complete, in fragments to learn from
+    std::int64_t most_pieces = 0;  // of one group: what minibatches are made of, decisions or sequences of them
   };
   std::vector<Episode> episodes;   // of environments
   std::vector<OfPolicy> policies;  // none where environments have one agent
@@ -28,8 +29,8 @@ struct GroupResults {
 
 /// Adds what GroupWorker::append_results() wrote of whole groups, one behind the other: the moments of each seat, which
 /// are merged into its normalisers; the episodes of the environments; and, with several agents, for each policy its
-/// episodes and its number of decisions. `memory`: moments of each seat's sizes, which are overwritten. Throws
-/// InvariantError when the numbers do not add up.
+/// episodes and its numbers of decisions and of pieces. `memory`: moments of each seat's sizes, which are overwritten.
+/// Throws InvariantError when the numbers do not add up.
 void take_results(std::span<const double> numbers, std::span<NormalizerMoments> memory,
                   std::span<Normalizers> normalizers, GroupResults& results);
 

@@ -23,8 +23,8 @@
 namespace tandem::rl {
 
 /// Fixed for the worker's life. `gamma` must be the one that advantages are computed with. With several agents it
-/// discounts from decision to decision, however many steps of the environment lie between them, and the last two are
-/// not looked at.
+/// discounts from decision to decision, however many steps of the environment lie between them, and sequences have
+/// decisions in the place of steps.
 struct RolloutOptions {
   // T, the steps of each environment in a fragment.
   int steps = 128;

@@ -14,16 +14,24 @@ namespace {
 
 constexpr std::uint32_t kAgentsFormat = 1;
 
+std::int64_t state_size_of(const Actor& actor) {
+  const at::Tensor state = actor.state();
+  return state.defined() ? state.size(1) : 0;
+}
+
 }  // namespace
 
 MultiAgentWorker::Seat::Seat(PolicySeat seat, const RolloutOptions& options, std::size_t envs)
     : policy(std::move(seat)),
-      now(policy.spec, policy.agents.size(), envs, options.normalizer.observations),
+      now(policy.spec, policy.agents.size(), envs, options.normalizer.observations, state_size_of(*policy.actor)),
       moments(policy.spec, options.normalizer),
       done(now.rows()),
       values(now.rows()),
       running_return(now.rows()) {
-  if (policy.learns) log.emplace(policy.spec, options.steps, policy.agents.size(), envs, options.normalizer.rewards);
+  if (!policy.learns) return;
+  const DecisionLogOptions of_log{
+      .scales = options.normalizer.rewards, .state_size = state_size_of(*policy.actor), .sequences = options.sequences};
+  log.emplace(policy.spec, options.steps, policy.agents.size(), envs, of_log);
 }
 
 MultiAgentWorker::MultiAgentWorker(std::unique_ptr<MultiAgentGroup> group, std::vector<PolicySeat> seats,
@@ -113,7 +121,7 @@ void MultiAgentWorker::end(bool with_next) {
       seat.log->end_with_next(seat.now);
       continue;
     }
-    seat.policy.actor->evaluate(seat.now.observation, {}, seat.values.data());
+    seat.policy.actor->evaluate(seat.now.observation, seat.policy.actor->state(), seat.values.data());
     (void)seat.log->end(seat.now, seat.values.data(), options_.gamma, options_.gae_lambda);
   }
 }
@@ -130,7 +138,7 @@ std::vector<std::unique_ptr<DecisionFragment>> MultiAgentWorker::make_fragments(
 void MultiAgentWorker::step() {
   for (Seat& seat : seats_) {
     const Span span("act");
-    seat.policy.actor->act(seat.now.observation, seat.now.action_mask, seat.now.decisions());
+    seat.now.act(*seat.policy.actor);
     if (seat.log) seat.log->decide(seat.now);
     seat.now.to_bounds();
     for (std::size_t k = 0; k < seat.policy.agents.size(); ++k)
@@ -163,7 +171,7 @@ void MultiAgentWorker::earn(Seat& seat) {
   }
   if (!cut_short || options_.time_limit == TimeLimit::kTerminal) return seat.log->earn(now, nullptr);
   // An episode that was cut short goes on in truth: gamma * V(last observation) stands for the rest of its return.
-  seat.policy.actor->evaluate(now.final_observation, {}, seat.values.data());
+  seat.policy.actor->evaluate(now.final_observation, seat.policy.actor->state(), seat.values.data());
   for (std::size_t row = 0; row < now.rows(); ++row) {
     const bool goes_on = now.truncated[row] != 0 && now.terminated[row] == 0;
     seat.values[row] = goes_on ? static_cast<float>(options_.gamma) * seat.values[row] : 0.0F;
@@ -222,6 +230,7 @@ void MultiAgentWorker::append_results(std::vector<double>& numbers) {
   for (std::size_t seat = 0; seat < seats_.size(); ++seat) {
     append_episodes(seats_[seat].finished, numbers);
     numbers.push_back(decisions(seat));
+    numbers.push_back(seats_[seat].log ? seats_[seat].log->pieces() : 0);
   }
   clear_episodes();
 }

@@ -3,7 +3,8 @@
 //
 // What RolloutWorker is for one agent. Everything that decides what happens belongs to the group: its environments and
 // an actor for each policy, with a random stream of its own. So fragments do not depend on the replica, process or host
-// that the group runs on. Policies must be memoryless.
+// that the group runs on. A policy that remembers has a state for each agent, which changes where the agent acts alone;
+// such a policy collects into the worker's own memory only.
 //
 // Normalisers are frozen while a fragment is collected, as RolloutWorker's. A policy has one for all its agents, whose
 // moments are gathered where the agents decide: of what they see then, and of the returns of their decisions. Where a

@@ -43,7 +43,7 @@ ImpalaLearner::ImpalaLearner(const ImpalaSetup& setup, const LearnedPolicy& lear
     seat.policy = learned.build();
     seat.policy->to(placement.device);
   }
-  require_sequences_for(policy(), setup_.impala.sequence_length.has_value());
+  require_sequences_for(remembers(policy()), setup_.impala.sequence_length.has_value());
   learner::TeamOptions options = team_options_of(setup_, setup_.impala, learned.seed, patience);
   options.threads = learned.threads;
   team_ = std::make_unique<learner::ReplicaTeam>(

@@ -95,6 +95,9 @@ ImpalaSeats::ImpalaSeats(const ImpalaSetup& setup, const ImpalaMemory& memory, C
 
 void ImpalaSeats::build_seats(Clock::duration patience) {
   for (std::size_t p = 0; p < map_.size(); ++p) {
+    if (has_agents() && remembers(*build_policy(setup_, map_, p)))
+      throw ConfigError(concat("policy '", map_[p].name, "' remembers; IMPALA and APPO do not train policies of ",
+                               "several agents that do so far, PPO does"));
     if (!map_[p].trained) {
       seats_[p].frozen = build_policy(setup_, map_, p);
       continue;

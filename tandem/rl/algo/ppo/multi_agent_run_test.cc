@@ -224,7 +224,7 @@ TEST(MultiAgentRunTest, WhatCannotBeIsRefusedBeforeWorkStarts) {
   EXPECT_THAT(refused([](PpoSetup& s) { s.agents->policies.policies_to_train = {"x"}; }), HasSubstr("'x'"));
   EXPECT_THAT(refused([](PpoSetup& s) { s.strategy = sync::AsynchronousOptions{}; }), HasSubstr("replicated"));
   EXPECT_THAT(refused([](PpoSetup& s) { s.ppo.gamma = 2; }), HasSubstr("gamma"));
-  EXPECT_THAT(refused([](PpoSetup& s) { s.ppo.sequences = SequenceOptions{}; }), HasSubstr("remember"));
+  EXPECT_THAT(refused([](PpoSetup& s) { s.ppo.sequences = SequenceOptions{}; }), HasSubstr("not recurrent"));
   EXPECT_THAT(refused([](PpoSetup& s) {
                 s.normalizer.observations = true;
                 s.agents->make_envs = [](int count) { return std::make_unique<MultiAgentGroupOf<Words>>(count); };
@@ -236,7 +236,7 @@ TEST(MultiAgentRunTest, WhatCannotBeIsRefusedBeforeWorkStarts) {
                   return recurrent_policy_factory({.mlp = {.hidden = {8}}, .size = 8})(policy.spec, generator);
                 };
               }),
-              HasSubstr("policy 'player_0' remembers"));
+              HasSubstr("how long its sequences are"));
 }
 
 TEST(MultiAgentRunTest, TooFewDecisionsForTheMinibatchesAreAnErrorThatNamesThePolicy) {

@@ -19,7 +19,6 @@ void add_faults_of_several_agents(const PpoSetup& setup, std::vector<std::string
   };
   refuse(setup.ppo.completes_episodes(),
          "episodes of several agents go on in the next rollout so far: leave batch_mode");
-  refuse(setup.ppo.sequences.has_value(), "policies of several agents remember nothing so far: leave sequences");
   refuse(!sync::is_reproducible(setup.strategy, 2),
          "several agents need a strategy whose numbers do not depend on which replica is fast; use replicated, divided "
          "or parameter_server");
@@ -79,7 +78,8 @@ void PpoRun::build_policies() {
     for (const c10::Device& device : setup_.devices)
       seats_[s].modules.emplace_back(build_policy(setup_, map_, s))->to(device);
   }
-  if (!is_several()) require_sequences_for(policy(), setup_.ppo.sequences.has_value());
+  const auto is_recurrent = [](const Seat& seat) { return remembers(*seat.modules.front()); };
+  require_sequences_for(std::ranges::any_of(seats_, is_recurrent), setup_.ppo.sequences.has_value());
 }
 
 // The random streams of a group are derived from the run's seed and the group's number, never from a replica's: so the
@@ -155,10 +155,12 @@ void PpoRun::build_learner(std::size_t index, const std::vector<sync::Placement>
       placements, options,
       [&seat](const sync::Placement& placement) { return seat.modules[static_cast<std::size_t>(placement.local)]; },
       setup_.ranks);
+  PpoOptions ppo = setup_.ppo;
+  if (!remembers(policy(index))) ppo.sequences.reset();  // those of another policy
   for (const sync::Placement& placement : placements) {
     ActorCritic& policy = *seat.modules[static_cast<std::size_t>(placement.local)];
     seat.ppo.push_back(
-        std::make_unique<Ppo>(seat.team->member(placement.local), policy, setup_.ppo, setup_.actor.instruction_set));
+        std::make_unique<Ppo>(seat.team->member(placement.local), policy, ppo, setup_.actor.instruction_set));
     std::vector<Fragment*>& fragments = seat.fragments.emplace_back();
     for (int shard = placement.mine.begin; shard < placement.mine.end; ++shard)
       fragments.push_back(&workers_[static_cast<std::size_t>(shard - shards_.begin)]->fragment(index));

@@ -162,15 +162,16 @@ void PpoRun::gather_results() {
   for (std::size_t s = 0; s < seats_.size(); ++s) seats_[s].episodes.add(results_.policies[s].episodes);
 }
 
-// A minibatch without a row in any shard would have no mean. `most_decisions` is enough to look at, since a shard with
-// as many rows as there are minibatches has a row for each.
+// A minibatch without a row in any shard would have no mean. `most_pieces` is enough to look at, since a shard with as
+// many rows or sequences as there are minibatches has one for each.
 void PpoRun::require_decisions() const {
   const std::int64_t minibatches = setup_.ppo.pass_minibatches();
   for (std::size_t s = 0; s < seats_.size(); ++s) {
     const GroupResults::OfPolicy& its = results_.policies[s];
-    if (!seats_[s].team || its.most_decisions >= minibatches) continue;
+    if (!seats_[s].team || its.most_pieces >= minibatches) continue;
+    const char* pieces = remembers(*seats_[s].modules.front()) ? " sequences at most" : " at most";
     throw RunError(concat("policy '", map_[s].name, "' made ", its.decisions, " decisions in update ", updates_ + 1,
-                          ", ", its.most_decisions, " at most in an env group, and a pass has ", minibatches,
+                          ", ", its.most_pieces, pieces, " in an env group, and a pass has ", minibatches,
                           " minibatches, which would be empty; its agents act seldom: raise "
                           "rollout_steps or num_envs, or lower the minibatches"));
   }
