@@ -138,6 +138,23 @@ class ReadmeTest(unittest.TestCase):
         self.assertRegex(log, "tensors are taken")
         self.assertRegex(printed["envs"], "gravity +9.8")
 
+    @unittest.skipUnless(os.environ.get("TANDEM"), "this build has no program")
+    def test_the_commands_of_the_page_about_several_agents_work(self):
+        with tempfile.TemporaryDirectory() as folder:
+            commands = SHOWN_COMMAND.findall((ROOT / "docs" / "multi_agent.md").read_text())
+            self.assertGreater(len(commands), 7)
+            for command in commands:
+                words = shlex.split(command, comments=True)
+                if words[0] == "train":
+                    words += ["--total-steps", "8192"]  # fewer than the shipped settings have
+                done = subprocess.run(
+                    [os.environ["TANDEM"], *words], cwd=folder, capture_output=True, text=True, timeout=240
+                )
+                self.assertEqual(done.returncode, 0, f"{command}\n{done.stdout}{done.stderr}")
+            self.assertTrue(Path(folder, "first.pt").exists())
+            configs = [path.read_text() for path in Path(folder, "runs").glob("*/config.yaml")]
+        self.assertEqual(sum("player_1.recurrent: lstm" in config for config in configs), 1)
+
 
 class DocumentsTest(unittest.TestCase):
     def test_links_lead_somewhere(self):
