@@ -2,7 +2,8 @@
 #   tandem::tandem   the whole library, with LibTorch
 #   tandem::env      the environment interface alone, without LibTorch: all that a plugin needs
 #   tandem::<layer>  any other layer by its name
-#   tandem::program  the program as a function, for a main() with environments of its own (needs yaml-cpp and cairo)
+#   tandem::program  the program as a function, for a main() with environments of its own (needs yaml-cpp, cairo,
+#                    giflib)
 get_property(layers GLOBAL PROPERTY TANDEM_LAYERS)
 set(targets)
 foreach(layer IN LISTS layers)
@@ -18,7 +19,7 @@ list(APPEND targets tandem_tandem)
 
 if(TARGET tandem_program)
   add_library(tandem::program ALIAS tandem_program)
-  foreach(part IN ITEMS config launch simulate run tune cli plot train algorithms)
+  foreach(part IN ITEMS config launch simulate run tune video cli plot train algorithms)
     set_target_properties(tandem_${part} PROPERTIES EXPORT_NAME program_${part})
     list(APPEND targets tandem_${part})
   endforeach()

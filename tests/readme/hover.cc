@@ -1,5 +1,6 @@
 #include <tandem/rl/env/plugin.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -23,25 +24,36 @@ struct Hover {
     return {.id = "Hover-v0",
             .observation = {{.shape = {2}}},
             .action = Box{{0}, {20}},  // thrust, m/s^2
-            .max_episode_steps = 200};
+            .max_episode_steps = 200,
+            .render_fps = 20};  // a step is 1/20 s
   }
   Seen reset(NumpyGenerator& random) {
     random_ = &random;
     seen_ = {static_cast<float>(random.uniform(2, 8)), 0};
+    thrust_ = 0;
     return seen_;
   }
   StepResult<Seen> step(std::span<const float> thrust) {
     auto& [height, speed] = seen_;
-    speed += 0.05F * (thrust[0] - static_cast<float>(its_.gravity + random_->normal(0, its_.wind)));
+    thrust_ = std::clamp(thrust[0], 0.0F, 20.0F);
+    speed += 0.05F * (thrust_ - static_cast<float>(its_.gravity + random_->normal(0, its_.wind)));
     height += 0.05F * speed;
     const bool is_lost = height < 0 || height > 10;
     return {.observation = seen_, .reward = 1 - std::abs(height - 5) / 5, .terminated = is_lost};
+  }
+  void render(Canvas& canvas) const {
+    canvas.view(-7.5, 0, 7.5, 10);  // left, bottom, right, top; metres
+    canvas.line({{-7.5, 5}, {7.5, 5}}, {.color = Canvas::kGreen, .is_dashed = true});
+    canvas.place({0, seen_[0]});  // what follows is in the rocket's own frame
+    canvas.polygon({{-0.4, 0}, {0.4, 0}, {0.4, 1}, {0, 1.7}, {-0.4, 1}}, Canvas::kBlue);
+    canvas.arrow({0, 0}, {0, -0.08 * thrust_}, {.color = Canvas::kOrange, .width = 4});
   }
 
  private:
   Options its_;
   NumpyGenerator* random_ = nullptr;
   Seen seen_{};
+  float thrust_ = 0;
 };
 
 TANDEM_ENV_PLUGIN(Hover);

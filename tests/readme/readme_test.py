@@ -131,6 +131,7 @@ class ReadmeTest(unittest.TestCase):
             log = Path(folder, "runs/windy/log.txt").read_text()
             first = json.loads(Path(folder, "runs/hover/summary.json").read_text())
             self.assertTrue(Path(folder, "hover.pt").exists())
+            self.assertEqual(Path(folder, "hover.gif").read_bytes()[:6], b"GIF89a")
         self.assertGreater(first["eval_return_mean"], 150)
         self.assertGreater(summary["episode_return_mean"], 120)
         self.assertRegex(log, "ppo.learning_rate is 0.0001 from here on; it was 0.0003")

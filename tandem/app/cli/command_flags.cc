@@ -4,6 +4,7 @@
 
 #include "tandem/app/cli/flags.h"
 #include "tandem/app/config/algorithm.h"
+#include "tandem/app/video/video_file.h"
 #include "tandem/base/text.h"
 
 namespace tandem::app {
@@ -108,6 +109,41 @@ bool rises(const std::vector<std::int64_t>& numbers) {
 }
 
 }  // namespace
+
+void add_video_flags(CLI::App& command, VideoOptions& options, FieldFlags& flags) {
+  constexpr double kMostFps = 1000, kLeastSize = 64, kMostSize = 4096;
+  flags.add(command, "--video", "FILE.gif|FILE.mp4|FOLDER/", options.path,
+            "Records the first episodes: as a GIF, as an MP4 (needs ffmpeg), or as a folder of PNG files.");
+  flags.add(command, "--video-episodes", "N", options.episodes, "Episodes that are recorded. [1]").at_least(1);
+  flags.add(command, "--video-steps", "N", options.steps, "Steps of each that are recorded at most. [1000]")
+      .at_least(1);
+  flags
+      .add(command, "--video-fps", "N", options.fps,
+           "Steps that are shown in a second. [as the environment says, else 30]")
+      .above(0)
+      .at_most(kMostFps);
+  flags.add(command, "--video-size", "N", options.size, "Pixels of the picture's longer side. [600]")
+      .within(kLeastSize, kMostSize);
+}
+
+void check_video(const EvalCommand& command, const FieldFlags& flags, std::vector<std::string>& faults) {
+  const VideoOptions& video = command.video;
+  if (video.path.empty()) {
+    for (const char* flag : {"--video-episodes", "--video-steps", "--video-fps", "--video-size"}) {
+      if (!flags.text(flag).empty()) faults.push_back(flags.fault(flag, "has no effect without --video"));
+    }
+    return;
+  }
+  if (!is_video_path(video.path))
+    faults.push_back(flags.fault("--video",
+                                 "expected a name that ends with .gif or .mp4, or with a slash for a folder "
+                                 "of PNG files, as in frames/"));
+  if (video.episodes > command.episodes)
+    faults.push_back(flags.fault("--video-episodes", concat("only ", command.episodes, " are played (--episodes)")));
+  if (video.steps > kMostVideoSteps / video.episodes)
+    faults.push_back(concat("--video-episodes ", video.episodes, " of --video-steps ", video.steps,
+                            ": a video has at most ", kMostVideoSteps, " steps"));
+}
 
 void add_ranks_flag(CLI::App& command, int& ranks, const char* help, FieldFlags& flags) {
   flags.add(command, "--ranks", "N", ranks, help).within(1, kMostRanks);

@@ -159,8 +159,10 @@ class CommandLine {
                      "need. [mode]");
     add_env_options(command, eval_.env_options);
     add_plugins(command);
+    add_video_flags(command, eval_.video, field_flags_);
     add_json(command);
-    reads(command, [this](Faults&) {
+    reads(command, [this](Faults& faults) {
+      check_video(eval_, field_flags_, faults);
       eval_.source = source_;
       eval_.plugins = plugins();
       eval_.output = output();

@@ -18,6 +18,7 @@
 #include "tandem/app/launch/supervisor.h"
 #include "tandem/app/plot/run_picture.h"
 #include "tandem/app/simulate/scale.h"
+#include "tandem/app/video/film.h"
 #include "tandem/comm/world_flags.h"
 #include "tandem/rl/policy/policy_options.h"
 
@@ -63,6 +64,8 @@ struct EvalCommand {
   /// NAME=VALUE each, beside those of the run; of equal names these count.
   std::vector<std::string> env_options = {};
   std::vector<std::filesystem::path> plugins = {};
+  /// An empty path: none.
+  VideoOptions video = {};
   Output output = Output::kText;
 };
 /// The manifest or the config.yaml in `source` decides which of the two it is.

@@ -144,6 +144,21 @@ TEST(CommandLineTest, EvalTakesNumbersWithinTheirRange) {
                           "--acting best: expected mode or sample"));
 }
 
+TEST(CommandLineTest, AVideoNamesAKindOfFileAndRecordsNoMoreThanIsPlayed) {
+  const EvalCommand command = read<EvalCommand>({"eval", "runs/a", "--video", "a.mp4", "--video-fps", "12.5"});
+  EXPECT_EQ(command.video.path, "a.mp4");
+  EXPECT_EQ(command.video.fps, 12.5);
+  EXPECT_EQ(read<EvalCommand>({"eval", "runs/a", "--video", "frames/"}).video.path, "frames/");
+  EXPECT_TRUE(read<EvalCommand>({"eval", "runs/a"}).video.path.empty());
+  EXPECT_THAT(faults_of({"eval", "runs/a", "--video", "a.avi"}), ElementsAre(HasSubstr("ends with .gif or .mp4")));
+  EXPECT_THAT(faults_of({"eval", "runs/a", "--video-fps", "5"}), ElementsAre(HasSubstr("no effect without --video")));
+  EXPECT_THAT(faults_of({"eval", "runs/a", "--video", "a.gif", "--episodes", "2", "--video-episodes", "3"}),
+              ElementsAre(HasSubstr("only 2 are played")));
+  EXPECT_THAT(
+      faults_of({"eval", "runs/a", "--video", "a.gif", "--video-episodes", "9", "--video-steps", "99999999999"}),
+      ElementsAre(HasSubstr("at most 200000 steps")));
+}
+
 TEST(CommandLineTest, TheOtherCommandsTakeTheirPaths) {
   EXPECT_EQ(read<InspectCommand>({"inspect", "runs/a"}).source, "runs/a");
   EXPECT_EQ(read<TopCommand>({"top", "runs/a"}).run, "runs/a");

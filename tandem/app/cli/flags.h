@@ -98,6 +98,12 @@ void check_scale(const ScaleOptions& options, const FieldFlags& flags, std::vect
 /// registered. Whether the run's own algorithm has such a knob is found out later.
 void add_tune_flags(CLI::App& command, TuneOptions& options, FieldFlags& flags);
 
+/// The flags of a video. Whether its folder is there, and ffmpeg, is found out by the command.
+void add_video_flags(CLI::App& command, VideoOptions& options, FieldFlags& flags);
+/// What can be told without looking at the disk: the kind of file, flags without a video, and more episodes than are
+/// played.
+void check_video(const EvalCommand& command, const FieldFlags& flags, std::vector<std::string>& faults);
+
 /// Adds --ranks, a number of ranks that can be.
 void add_ranks_flag(CLI::App& command, int& ranks, const char* help, FieldFlags& flags);
 

@@ -1,19 +1,17 @@
 // The plan: find the checkpoint, rebuild the run's options and environment from it, play, and print. With several
 // agents the figures of each agent and of each policy follow those of the whole.
-#include <unistd.h>
-
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <iostream>
 #include <numeric>
 
 #include "tandem/app/commands/commands.h"
+#include "tandem/app/commands/progress_line.h"
+#include "tandem/app/commands/video_recording.h"
 #include "tandem/app/run/quantity_text.h"
 #include "tandem/app/train/build_run.h"
 #include "tandem/app/train/evaluate.h"
 #include "tandem/app/train/run_checkpoint.h"
-#include "tandem/base/clock.h"
 #include "tandem/base/json_writer.h"
 #include "tandem/base/text.h"
 
@@ -80,31 +78,7 @@ std::vector<AgentEvaluation> by_policy(const std::vector<AgentEvaluation>& agent
   return policies;
 }
 
-// Shows on standard error how far an evaluation is: a line that is redrawn on a terminal, else one now and then.
-class EvaluationProgress {
- public:
-  explicit EvaluationProgress(std::int64_t episodes) : episodes_(episodes) {}
-
-  void show(std::int64_t through, std::int64_t steps) {
-    if (Clock::now() - shown_ < (redraws_ ? kRedraw : kLine)) return;
-    shown_ = Clock::now();
-    std::cerr << (redraws_ ? "\r\x1b[K" : "") << "  " << through << " of " << episodes_ << " episodes, "
-              << count_text(static_cast<double>(steps)) << " steps" << (redraws_ ? "" : "\n") << std::flush;
-    is_on_line_ = redraws_;
-  }
-  void end() {
-    if (is_on_line_) std::cerr << "\r\x1b[K" << std::flush;
-  }
-
- private:
-  static constexpr Clock::duration kRedraw = std::chrono::milliseconds(200), kLine = std::chrono::seconds(10);
-  const std::int64_t episodes_;
-  const bool redraws_ = ::isatty(STDERR_FILENO) == 1;
-  bool is_on_line_ = false;
-  Clock::time_point shown_ = Clock::now();  // nothing is shown of an evaluation that is over at once
-};
-
-std::string json_of(const Evaluation& its, const Played& played) {
+std::string json_of(const Evaluation& its, const Played& played, const VideoRecording& video) {
   JsonWriter json;
   json.begin_object().key("env").value(played.env).key("checkpoint").value(played.checkpoint.folder().string());
   json.key("updates").value(played.checkpoint.updates()).key("acting").value(word_of(played.command.acting));
@@ -130,6 +104,7 @@ std::string json_of(const Evaluation& its, const Played& played) {
     json.end_array();
   }
   add_episodes(its.whole, json);
+  video.add_to(json);
   return json.end_object().text();
 }
 
@@ -184,26 +159,40 @@ void take_env_options(const std::vector<std::string>& given, std::vector<std::st
 }  // namespace
 
 ExitCode run_command(const EvalCommand& command, const rl::EnvRegistry& environments) {
+  VideoRecording video(command.video);
   const model::Checkpoint checkpoint = find_checkpoint(command.source);
   TrainOptions options = options_of(checkpoint);
   take_env_options(command.env_options, options.env_options);
   const rl::EnvRegistry known = environments_of(environments, options, command.plugins);
   const rl::MultiAgentEntry* several = known.find_multi_agent(options.env);
-  const Played played{.command = command,
-                      .checkpoint = checkpoint,
-                      .env = options.env,
-                      .reward_threshold = several != nullptr ? several->spec.reward_threshold
-                                                             : known.spec(options.env).reward_threshold};
-  EvaluationProgress progress(command.episodes);
-  const Evaluation its =
-      evaluate(parts_of(checkpoint), options, known,
-               {.acting = command.acting,
-                .episodes = command.episodes,
-                .seed = static_cast<std::uint64_t>(command.seed),
-                .most_steps = command.most_steps,
-                .on_step = [&progress](std::int64_t episodes, std::int64_t steps) { progress.show(episodes, steps); }});
-  progress.end();
-  std::cout << (command.output == Output::kJson ? json_of(its, played) : text_of(its, played)) << "\n";
+  const rl::Spec whole = several != nullptr ? rl::whole_spec(several->spec) : known.spec(options.env);
+  const Played played{
+      .command = command, .checkpoint = checkpoint, .env = options.env, .reward_threshold = whole.reward_threshold};
+  ProgressLine progress;
+  try {
+    const Evaluation its = evaluate(parts_of(checkpoint), options, known,
+                                    {.acting = command.acting,
+                                     .episodes = command.episodes,
+                                     .seed = static_cast<std::uint64_t>(command.seed),
+                                     .most_steps = command.most_steps,
+                                     .on_step =
+                                         [&](std::int64_t episodes, std::int64_t steps) {
+                                           video.check_stop();
+                                           progress.show([&] {
+                                             return concat(episodes, " of ", command.episodes, " episodes, ",
+                                                           count_text(static_cast<double>(steps)), " steps");
+                                           });
+                                         },
+                                     .shown = video.shown()});
+    progress.end();
+    video.write(progress, whole.render_fps);
+    std::cout << (command.output == Output::kJson ? json_of(its, played, video) : text_of(its, played) + video.text())
+              << "\n";
+  } catch (const StoppedBySignal&) {
+    progress.end();
+    std::cerr << "tandem: stopped; no video was written\n";
+    return ExitCode::kStopped;
+  }
   return ExitCode::kDone;
 }
 

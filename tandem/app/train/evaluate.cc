@@ -4,9 +4,11 @@
 #include "tandem/app/train/evaluate.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "tandem/app/config/policy_keys.h"
 #include "tandem/app/train/build_run.h"
+#include "tandem/app/train/camera.h"
 #include "tandem/base/error.h"
 #include "tandem/base/philox.h"
 #include "tandem/base/text.h"
@@ -67,6 +69,7 @@ class Player {
     for (Seat& seat : seats_) {
       for (std::size_t k = 0; k < seat.agents.size(); ++k) arrays_[seat.agents[k]] = seat.now.arrays_of(k);
     }
+    if (how_.shown.episodes > 0) camera_.emplace(one_.get(), several_.get(), how_.shown);
   }
 
   // Plays one episode in each of the first `count` environments and appends the results. All environments step until
@@ -85,8 +88,10 @@ class Player {
     std::vector<std::vector<std::uint8_t>> finished(arrays_.size(), std::vector<std::uint8_t>(count, 0));
     const auto before = static_cast<std::int64_t>(into.whole.returns.size());
     std::size_t left = arrays_.size() * count;
+    if (camera_) camera_->begin(before, count);
     for (std::int64_t made = 0; left > 0 && made < how_.most_steps; ++made) {
       step();
+      if (camera_) camera_->after_step(arrays_);
       steps_ += static_cast<std::int64_t>(count);
       for (std::size_t agent = 0; agent < arrays_.size(); ++agent) {
         for (std::size_t env = 0; env < count; ++env) {
@@ -144,6 +149,7 @@ class Player {
   std::int64_t steps_ = 0;             // of all environments, over all rounds
   std::unique_ptr<rl::EnvGroup> one_;  // or several_: the environment has one agent or several
   std::unique_ptr<rl::MultiAgentGroup> several_;
+  std::optional<Camera> camera_;         // where episodes are shown
   std::vector<rl::AgentArrays> arrays_;  // by agent of the environment
   std::vector<rl::EnvActions> actions_;  // likewise
 };

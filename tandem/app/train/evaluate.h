@@ -14,6 +14,7 @@
 #include "tandem/app/config/train_options.h"
 #include "tandem/learner/state_parts.h"
 #include "tandem/model/files/checkpoint.h"
+#include "tandem/rl/env/canvas.h"
 #include "tandem/rl/env/env_registry.h"
 #include "tandem/rl/env/policy_map.h"
 #include "tandem/rl/policy/normalizer.h"
@@ -42,6 +43,21 @@ struct Evaluation {
   std::vector<AgentEvaluation> agents = {};  // in the environment's order; empty when it is one of a single agent
 };
 
+/// A moment of an episode that is shown. Episodes count from 1. Step 0 is the begin; the return is that of the steps so
+/// far, summed over the agents. At the end the environment is as it was before the next episode began.
+struct ShownMoment {
+  std::int64_t episode = 0, step = 0;
+  double episode_return = 0;
+  bool is_end = false;
+};
+/// None are shown unless `episodes` is set. The first episodes of an evaluation, so many steps of each, are drawn:
+/// `on_moment` gets every moment with what the environment draws of itself (EnvGroup::render()). Moments of episodes
+/// that are played at the same time come mixed.
+struct ShownEpisodes {
+  std::int64_t episodes = 0, steps = 0;
+  std::function<void(const ShownMoment& moment, rl::Canvas picture)> on_moment = {};
+};
+
 /// Episode e has a start of its own, decided by `seed` and e alone; actions are drawn from streams that `seed` decides.
 struct EvaluationOptions {
   rl::Acting acting = rl::Acting::kMode;
@@ -53,11 +69,14 @@ struct EvaluationOptions {
   double progress = 1;
   /// Called after each step of all environments with the episodes that are through and the steps made so far.
   std::function<void(std::int64_t episodes, std::int64_t steps)> on_step = [](std::int64_t, std::int64_t) {};
+  /// Changes nothing in what is played. What its function, or on_step, throws ends the evaluation and passes unchanged.
+  ShownEpisodes shown = {};
 };
 
 /// Plays episodes with the most probable actions or with drawn ones. `read_part`: gives the parts of a run's state that
 /// playing needs. `options`: those of the run; `environments`: as environments_of() gives them. Throws ConfigError for
-/// an unknown environment or no episodes, CheckpointError when the parts do not fit, EnvError.
+/// an unknown environment, no episodes, or one that is shown and draws no pictures, CheckpointError when the parts do
+/// not fit, EnvError.
 [[nodiscard]] Evaluation evaluate(const learner::ReadPart& read_part, const TrainOptions& options,
                                   const rl::EnvRegistry& environments, const EvaluationOptions& how);
 /// The parts of a checkpoint, which must outlive the function.

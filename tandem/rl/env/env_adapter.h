@@ -124,6 +124,20 @@ class EnvGroupOf final : public EnvGroup {
     }
   }
 
+  /// Known when compiling: the struct has render(). Its errors become an EnvError that names the environment.
+  [[nodiscard]] bool can_render() const override { return DrawsItself<Env>; }
+  void render(int env, Canvas& canvas) const override {
+    if constexpr (DrawsItself<Env>) {
+      const auto e = static_cast<std::size_t>(env);
+      TANDEM_CHECK(env >= 0 && e < slots_.size(), env);
+      guarded(e, EnvCall::kRender, [&] { std::as_const(*slots_[e].env).render(canvas); });
+    } else {
+      EnvGroup::render(env, canvas);
+    }
+  }
+  /// Costs a look at an empty function at each episode's end while nobody watches, and nothing in a step.
+  void watch_ends(std::function<void(int env)> at_end) override { at_end_ = std::move(at_end); }
+
   /// The e-th environment, for programs that look inside their own. The reference is valid as long as the group. An
   /// environment changes in every step, so it is looked at between steps.
   [[nodiscard]] const Env& env(int e) const { return *slots_[static_cast<std::size_t>(e)].env; }
@@ -200,7 +214,9 @@ class EnvGroupOf final : public EnvGroup {
       if (!ended) write_mask(e, out);
     });
     ++slot.elapsed;
-    if (ended) start(e, nullptr, out);
+    if (!ended) return;
+    if (at_end_) at_end_(static_cast<int>(e));
+    start(e, nullptr, out);
   }
 
   // Asks environment e which options it allows now, and checks that it leaves one for each choice. Does nothing for a
@@ -240,6 +256,7 @@ class EnvGroupOf final : public EnvGroup {
   OptionGiver<Env> giver_;
   std::vector<Slot> slots_;
   const Spec spec_;
+  std::function<void(int env)> at_end_;  // of watch_ends()
 };
 
 }  // namespace tandem::rl

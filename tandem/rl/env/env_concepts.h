@@ -20,6 +20,10 @@
 //          observation of the loaded state: then a resumed run goes on exactly where it was. load() comes after a
 //          reset() whose episode is given up, and throws on bytes that it cannot read. The adapter saves the generator
 //          above and the step count of the episode.
+// optional render(Canvas& canvas) const: draws the environment as it is now, for `tandem eval --video` (canvas.h). It
+// is
+//          called for videos alone, after reset() and after each step, also after one that ended the episode. It must
+//          change nothing and draw no random numbers: a video shows what is played without it.
 // optional action_mask(std::span<std::uint8_t> allowed) const, with spec().has_action_mask: writes 1 for each option
 //          that may be chosen now and 0 for the others, the options of a MultiDiscrete one choice after the other.
 //
@@ -39,6 +43,7 @@
 #include <variant>
 
 #include "tandem/base/check.h"
+#include "tandem/rl/env/canvas.h"
 #include "tandem/rl/env/numpy_random.h"
 #include "tandem/rl/env/spec.h"
 
@@ -112,6 +117,12 @@ concept SavesItsState = requires(Env& env, std::span<const std::byte> state) {
 template <typename Env>
 concept MasksActions = requires(const Env& env, std::span<std::uint8_t> allowed) {
   env.action_mask(allowed);
+};
+
+/// The struct draws itself, as does one of several agents.
+template <typename Env>
+concept DrawsItself = requires(const Env& env, Canvas& canvas) {
+  env.render(canvas);
 };
 
 /// Calls step() with action `row` of the arrays (EnvActions), in the form that `space` needs. The struct must have that

@@ -65,9 +65,10 @@ std::vector<std::string> struct_faults(const Spec& spec, const StructForms& form
 std::string describe_call(const Spec& spec, EnvCall call, std::size_t env, std::size_t count, int elapsed_steps) {
   const std::string who = concat(spec.id, ": environment ", env, " of ", count);
   if (call == EnvCall::kStep) return concat(who, " in step ", elapsed_steps + 1, " of its episode: ");
-  return concat(who, call == EnvCall::kReset  ? " in reset(): "
-                     : call == EnvCall::kSave ? " in save(): "
-                                              : " in load(): ");
+  return concat(who, call == EnvCall::kReset    ? " in reset(): "
+                     : call == EnvCall::kRender ? " in render(): "
+                     : call == EnvCall::kSave   ? " in save(): "
+                                                : " in load(): ");
 }
 
 void check_actions(const Spec& spec, std::size_t rows, const EnvActions& actions) {

@@ -9,12 +9,16 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
+#include "tandem/base/error.h"
 #include "tandem/rl/env/spec.h"
 
 namespace tandem::rl {
+
+class Canvas;  // canvas.h
 
 /// Where a group writes. Row e of every array belongs to environment e, and a row of leaf l has
 /// spec.observation[l].bytes() bytes. The caller owns all memory, keeps it alive during the call and aligns each array
@@ -82,6 +86,19 @@ class EnvGroup {
   /// cannot read, such as those of another environment or of another number of environments; the group can then be
   /// destroyed, reset or loaded.
   virtual void load(std::span<const std::byte> state, const EnvArrays& out) = 0;
+
+  /// Whether environments draw themselves. Where they do not, there are no videos of them.
+  [[nodiscard]] virtual bool can_render() const { return false; }
+  /// Draws environment `env`, below size(), as it is after the last call. Changes nothing. Throws EnvError when drawing
+  /// fails, and unless can_render().
+  virtual void render(int /*env*/, Canvas& /*canvas*/) const {
+    throw EnvError(spec().id + ": its environments draw no pictures");
+  }
+  /// From now on step() calls `at_end` with each environment whose episode has just ended, before its next one begins
+  /// in its place: so that render() shows the last moment. The calls come within step(), one environment after the
+  /// other. `at_end` may call render(), and nothing else of
+  /// the group. An empty function ends the watch.
+  virtual void watch_ends(std::function<void(int env)> /*at_end*/) {}  // NOLINT(performance-unnecessary-value-param)
 };
 
 /// Where a group writes what one agent sees: row e of each array belongs to environment e.
@@ -124,6 +141,13 @@ class MultiAgentGroup {
   [[nodiscard]] virtual bool can_save() const = 0;
   [[nodiscard]] virtual std::vector<std::byte> save() const = 0;
   virtual void load(std::span<const std::byte> state, std::span<const AgentArrays> out) = 0;
+
+  /// The three are as in EnvGroup; an environment's episode ends when those of all its agents have.
+  [[nodiscard]] virtual bool can_render() const { return false; }
+  virtual void render(int /*env*/, Canvas& /*canvas*/) const {
+    throw EnvError(spec().id + ": its environments draw no pictures");
+  }
+  virtual void watch_ends(std::function<void(int env)> /*at_end*/) {}  // NOLINT(performance-unnecessary-value-param)
 };
 
 }  // namespace tandem::rl

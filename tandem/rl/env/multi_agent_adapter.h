@@ -17,6 +17,7 @@
 //          observations, as for EnvGroupOf: a std::vector where sizes differ.
 // optional acts(std::size_t agent) const: whether it is the agent's turn; without it all agents in the game act at once
 // optional action_mask(std::size_t agent, std::span<std::uint8_t> allowed) const, with the agent's has_action_mask
+// optional render(Canvas& canvas) const: draws the environment, as for EnvGroupOf
 // optional save() const -> bytes and load(std::span<const std::byte>), as for EnvGroupOf
 //
 // Any of these may throw: the run then ends with an EnvError that names the environment, the step and what() of it.
@@ -33,6 +34,7 @@
 
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
+#include "tandem/rl/env/env_concepts.h"
 #include "tandem/rl/env/env_faults.h"
 #include "tandem/rl/env/env_group.h"
 #include "tandem/rl/env/env_options.h"
@@ -165,6 +167,18 @@ class MultiAgentGroupOf final : public MultiAgentGroup {
       reader.expect_end();
     }
   }
+  /// As of EnvGroupOf: one picture shows the environment with all its agents.
+  [[nodiscard]] bool can_render() const override { return DrawsItself<Env>; }
+  void render(int env, Canvas& canvas) const override {
+    if constexpr (DrawsItself<Env>) {
+      const auto e = static_cast<std::size_t>(env);
+      TANDEM_CHECK(env >= 0 && e < slots_.size(), env);
+      guarded(e, EnvCall::kRender, [&] { std::as_const(slots_[e].env).render(canvas); });
+    } else {
+      MultiAgentGroup::render(env, canvas);
+    }
+  }
+  void watch_ends(std::function<void(int env)> at_end) override { at_end_ = std::move(at_end); }
 
  private:
   // Slots never move after construction, as EpisodeState asks.
@@ -218,7 +232,9 @@ class MultiAgentGroupOf final : public MultiAgentGroup {
       if (!ended) show_next(e, out);
     });
     ++slot.elapsed;
-    if (ended) start(e, out);
+    if (!ended) return;
+    if (at_end_) at_end_(static_cast<int>(e));
+    start(e, out);
   }
 
   // Fills actions_ from the arrays of all agents. Only actions of agents that act are looked at and checked, since the
@@ -306,6 +322,7 @@ class MultiAgentGroupOf final : public MultiAgentGroup {
   // By agent: scratch for one environment's step, so that no step takes memory.
   std::vector<AgentAction> actions_;
   std::vector<AgentOutcome> outcomes_;
+  std::function<void(int env)> at_end_;  // of watch_ends()
 };
 
 }  // namespace tandem::rl

@@ -26,7 +26,8 @@ class OneAgentGroup final : public MultiAgentGroup {
                          .action = its.action,
                          .has_action_mask = its.has_action_mask}},
              .max_episode_steps = its.max_episode_steps,
-             .reward_threshold = its.reward_threshold};
+             .reward_threshold = its.reward_threshold,
+             .render_fps = its.render_fps};
   }
 
   [[nodiscard]] const MultiAgentSpec& spec() const override { return spec_; }
@@ -47,6 +48,10 @@ class OneAgentGroup final : public MultiAgentGroup {
     group_->load(state, out[0].env);
     all_act(out);
   }
+  /// Pictures and ends are those of the group.
+  [[nodiscard]] bool can_render() const override { return group_->can_render(); }
+  void render(int env, Canvas& canvas) const override { group_->render(env, canvas); }
+  void watch_ends(std::function<void(int env)> at_end) override { group_->watch_ends(std::move(at_end)); }
 
  private:
   void all_act(std::span<const AgentArrays> out) const { std::fill_n(out[0].acts, size(), std::uint8_t{1}); }

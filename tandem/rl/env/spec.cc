@@ -88,6 +88,13 @@ void judge_action(const ActionSpace& space, Faults& faults) {
   }
 }
 
+// The rate at which videos are shown, of an environment of either kind.
+void judge_render_fps(double fps, Faults& faults) {
+  constexpr double kMost = 1000;
+  if (!(fps >= 0 && fps <= kMost))
+    faults.add("render_fps = ", fps, "; it is above 0 and at most ", kMost, " steps a second, and 0 means not said");
+}
+
 }  // namespace
 
 std::int64_t Leaf::count() const {
@@ -123,6 +130,7 @@ std::vector<std::string> spec_faults(const Spec& spec) {
   if (spec.reward_threshold && !std::isfinite(*spec.reward_threshold)) {
     faults.add("reward_threshold = ", *spec.reward_threshold, " is not finite");
   }
+  judge_render_fps(spec.render_fps, faults);
   if (spec.agents != 1) faults.add("agents = ", spec.agents, "; several agents need a MultiAgentSpec");
   if (spec.has_action_mask && std::holds_alternative<Box>(spec.action)) {
     faults.add("has_action_mask with a Box: only discrete actions can be masked");
@@ -150,7 +158,8 @@ Spec whole_spec(const MultiAgentSpec& spec) {
   return {.id = spec.id,
           .max_episode_steps = spec.max_episode_steps,
           .reward_threshold = spec.reward_threshold,
-          .agents = static_cast<int>(spec.agents.size())};
+          .agents = static_cast<int>(spec.agents.size()),
+          .render_fps = spec.render_fps};
 }
 
 // The faults of the whole first, then those of each agent: its name, and its part as a spec of one agent.
@@ -160,6 +169,7 @@ std::vector<std::string> spec_faults(const MultiAgentSpec& spec) {
   if (spec.agents.empty()) faults.add("it has no agent");
   if (spec.max_episode_steps < 0)
     faults.add("max_episode_steps = ", spec.max_episode_steps, "; a time limit is >= 1, and 0 means none");
+  judge_render_fps(spec.render_fps, faults);
   for (std::size_t a = 0; a < spec.agents.size(); ++a) {
     const std::string& name = spec.agents[a].name;
     if (!is_plain_name(name))

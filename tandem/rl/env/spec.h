@@ -84,6 +84,9 @@ struct Spec {
   int agents = 1;
   /// Whether reset() and step() fill EnvArrays::action_mask. Only for discrete actions. A Box with masks is a fault.
   bool has_action_mask = false;
+  /// Steps that a video shows in a second, so that it has the speed of the task; 0: not said, which shows 30. At most
+  /// 1000. Training does not look at it.
+  double render_fps = 0;
 };
 
 /// One agent. Its fields mean what they mean in Spec. Agents may differ in all of them; one policy can serve agents
@@ -105,6 +108,8 @@ struct MultiAgentSpec {
   int max_episode_steps = 0;
   /// The return, summed over all agents, at which the task counts as solved.
   std::optional<double> reward_threshold = {};
+  /// As of Spec.
+  double render_fps = 0;
 };
 
 /// Everything that is wrong with a spec, and with each agent's part of it, one sentence each, naming the field and its

@@ -17,6 +17,7 @@
 #include "tandem/base/clock.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/rl/env/canvas.h"
 #include "tandem/rl/env/check/scale_findings.h"
 #include "tandem/rl/env/one_agent_group.h"
 
@@ -96,6 +97,7 @@ class Check {
     part("other actions", [this] { compare_actions(); });
     part("actions at their bounds", [this] { play_ends(); });
     part("saving", [this] { save_and_load(); });
+    part("drawing", [this] { compare_drawn(); });
   }
 
  private:
@@ -245,6 +247,27 @@ class Check {
       add(Weight::kFault, "save", "a new group that loads a saved state differs ",
           *step == 0 ? "at once" : concat("at step ", *step),
           " from the one that was saved: save() leaves something out");
+    }
+  }
+
+  // The same play once more, while one of its environments is drawn after each step.
+  void compare_drawn() {
+    Play play = begin();
+    if (!play.group().can_render() || !deterministic_) return;
+    Play undrawn = begin();
+    const Trace trace = traced(undrawn, short_steps_);
+    for (std::int64_t step = 1; step <= short_steps_; ++step) {
+      play.step();
+      Canvas canvas;
+      play.group().render(0, canvas);
+      if (canvas.shapes().empty()) {
+        add(Weight::kWarning, "render", "render() draws nothing at step ", step);
+        return;
+      }
+      if (play.digest(0) == trace[static_cast<std::size_t>(step)][0]) continue;
+      add(Weight::kFault, "render", "an environment that is drawn differs at step ", step,
+          " from one that is not: render() changes its state, or draws random numbers");
+      return;
     }
   }
 

@@ -114,6 +114,38 @@ struct SavesLittle : Sound {
 };
 TEST(EnvCheckTest, ASaveThatLeavesSomethingOut) { EXPECT_FOUND(SavesLittle, Weight::kFault, "save"); }
 
+// The picture shakes: it draws random numbers of the environment's own.
+struct Shaky : Sound {
+  Observation reset(NumpyGenerator& random) {
+    generator = &random;
+    return Sound::reset(random);
+  }
+  StepResult<Observation> step(std::span<const float> action) {
+    auto result = Sound::step(action);
+    result.reward += 0.001 * generator->random();
+    return result;
+  }
+  void render(Canvas& canvas) const {
+    canvas.view(-2, -1, 2, 1);
+    canvas.disc({place, 0.1 * generator->random()}, 0.1, Canvas::kBlue);
+  }
+  NumpyGenerator* generator = nullptr;
+};
+TEST(EnvCheckTest, APictureThatDrawsRandomNumbers) { EXPECT_FOUND(Shaky, Weight::kFault, "render"); }
+
+struct DrawsNothing : Sound {
+  void render(Canvas&) const {}
+};
+TEST(EnvCheckTest, APictureWithoutShapes) { EXPECT_FOUND(DrawsNothing, Weight::kWarning, "render"); }
+
+struct DrawsNan : Sound {
+  void render(Canvas& canvas) const {
+    canvas.view(-1, -1, 1, 1);
+    canvas.disc({std::nan(""), 0}, 1, Canvas::kBlue);
+  }
+};
+TEST(EnvCheckTest, APictureThatFails) { EXPECT_FOUND(DrawsNan, Weight::kFault, "error"); }
+
 struct Throws : Sound {
   StepResult<Observation> step(std::span<const float> push) {
     if (push[0] > 0.999 && push[1] > 0.999) throw std::runtime_error("the joint is at its end");

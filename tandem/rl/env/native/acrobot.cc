@@ -11,6 +11,7 @@
 #include <numbers>
 
 #include "tandem/rl/env/native/classic_group.h"
+#include "tandem/rl/env/native/pictures.h"
 
 namespace tandem::rl {
 namespace {
@@ -97,7 +98,8 @@ class Acrobot final : public ClassicGroup {
                                                           {1, 1, 1, 1, kFastest1, kFastest2})},
                       .action = Discrete{3},
                       .max_episode_steps = 500,
-                      .reward_threshold = -100.0},
+                      .reward_threshold = -100.0,
+                      .render_fps = 15},
                      count, kVariables) {}
 
  private:
@@ -148,6 +150,10 @@ class Acrobot final : public ClassicGroup {
       terminated[env] = high_enough;
       reward[env] = high_enough ? 0.0 : -1.0;
     }
+  }
+
+  void draw(int env, Canvas& canvas) const override {
+    draw_acrobot(canvas, column(kTheta1)[env], column(kTheta2)[env]);
   }
 };
 

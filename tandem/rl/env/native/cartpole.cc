@@ -8,6 +8,7 @@
 
 #include "tandem/rl/env/native/cartpole_dynamics.h"
 #include "tandem/rl/env/native/classic_group.h"
+#include "tandem/rl/env/native/pictures.h"
 
 // Plan of a step: eight carts at a time, which a vector of the widest kind holds and narrower processors take in two or
 // four. Products and sums are never contracted, so all widths round alike, and the widest is taken without asking what
@@ -195,7 +196,8 @@ class CartPole final : public ClassicGroup {
                                                           {2 * kCartPoleEdge, kNone, 2 * kCartPoleFallen, kNone})},
                       .action = Discrete{2},
                       .max_episode_steps = 500,
-                      .reward_threshold = 475.0},
+                      .reward_threshold = 475.0,
+                      .render_fps = 50},
                      count, kVariables) {}
 
  private:
@@ -212,6 +214,8 @@ class CartPole final : public ClassicGroup {
           {.x = column(kX), .x_dot = column(kXDot), .theta = column(kTheta), .theta_dot = column(kThetaDot)},
           observation, reward, terminated);
   }
+
+  void draw(int env, Canvas& canvas) const override { draw_cartpole(canvas, column(kX)[env], column(kTheta)[env]); }
 
   CartStep* const step_ = cart_step_of(detect_instruction_set());
 };

@@ -17,6 +17,7 @@
 
 #include "tandem/base/error.h"
 #include "tandem/rl/env/env_concepts.h"
+#include "tandem/rl/env/native/pictures.h"
 
 namespace tandem::rl {
 
@@ -35,7 +36,8 @@ class Catch {
     return {.id = "Catch-v0",
             .observation = {{.name = "image", .type = ElementType::kUInt8, .shape = {1, kSide, kSide}}},
             .action = Discrete{3},
-            .reward_threshold = 0.95};
+            .reward_threshold = 0.95,
+            .render_fps = 5};
   }
   /// One draw decides the ball's column; nothing else is random.
   Image reset(NumpyGenerator& random) {
@@ -52,6 +54,9 @@ class Catch {
     if (result.terminated) result.reward = state_.paddle == state_.column ? 1 : -1;
     return result;
   }
+
+  /// The board as it is, also in the last step, in which the ball is caught or lost.
+  void render(Canvas& canvas) const { draw_catch(canvas, kSide, state_.row, state_.column, state_.paddle); }
 
   /// The state as bytes, and back. load() throws CheckpointError for a place that is not on the board.
   [[nodiscard]] std::array<std::byte, 3 * sizeof(std::int64_t)> save() const {

@@ -73,6 +73,7 @@ void ClassicGroup::restart_ended(const EnvArrays& out) {
   for (int env = 0; env < count_; ++env) {
     const auto e = static_cast<std::size_t>(env);
     if ((out.terminated[e] | out.truncated[e]) == 0) continue;
+    if (at_end_) at_end_(env);
     float* row = floats(out.observation) + e * row_size_;
     if (!out.final_observation.empty()) {
       std::copy_n(row, row_size_, floats(out.final_observation) + e * row_size_);
@@ -127,6 +128,11 @@ void ClassicGroup::load(std::span<const std::byte> state, const EnvArrays& out) 
   for (int env = 0; env < count_; ++env) {
     observe(env, floats(out.observation) + static_cast<std::size_t>(env) * row_size_);
   }
+}
+
+void ClassicGroup::render(int env, Canvas& canvas) const {
+  TANDEM_CHECK(env >= 0 && env < count_, env);
+  draw(env, canvas);
 }
 
 std::vector<double> ClassicGroup::state(int env) const {

@@ -1,7 +1,8 @@
 // rl/env/native/classic_group.h: the base of the native classic-control environments: everything but their dynamics.
 //
-// A derived class has three functions: start() draws a start state, observe() shows a state, advance() steps all
-// environments at once. Time limits, autoreset, saved states and checks are here. native/cartpole.cc is an example.
+// A derived class has four functions: start() draws a start state, observe() shows a state, advance() steps all
+// environments at once, draw() draws one for a video. Time limits, autoreset, saved states and checks are here.
+// native/cartpole.cc is an example.
 //
 // The state lies as a structure of arrays, one column a variable, so that one call steps the whole group in loops which
 // the compiler turns into vector instructions. Dynamics, start states and random streams are those of gymnasium 1.x,
@@ -9,10 +10,13 @@
 //
 // Threads: single-thread, as every EnvGroup. Limits: one float32 leaf, a time limit, no action mask.
 #pragma once
+#include <functional>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "tandem/rl/env/canvas.h"
 #include "tandem/rl/env/env_group.h"
 #include "tandem/rl/env/numpy_random.h"
 
@@ -29,6 +33,10 @@ class ClassicGroup : public EnvGroup {
   [[nodiscard]] bool can_save() const final { return true; }
   [[nodiscard]] std::vector<std::byte> save() const final;
   void load(std::span<const std::byte> state, const EnvArrays& out) final;
+  /// Every classic environment draws itself, by draw().
+  [[nodiscard]] bool can_render() const final { return true; }
+  void render(int env, Canvas& canvas) const final;
+  void watch_ends(std::function<void(int env)> at_end) final { at_end_ = std::move(at_end); }
 
   /// The state variables of one environment, as gymnasium's `env.unwrapped.state`, for comparisons with gymnasium.
   [[nodiscard]] std::vector<double> state(int env) const;
@@ -49,6 +57,9 @@ class ClassicGroup : public EnvGroup {
   /// `observation` is [count, row], dense; `actions` has the array that the spec's action space needs. advance() must
   /// not end episodes by time, which the base does.
   virtual void advance(const EnvActions& actions, float* observation, double* reward, std::uint8_t* terminated) = 0;
+
+  /// Draws one environment from its columns, which are those of the moment: after an episode's end, of its last one.
+  virtual void draw(int env, Canvas& canvas) const = 0;
 
   /// One state variable of all environments.
   [[nodiscard]] double* column(int variable) { return columns_.data() + std::ptrdiff_t{variable} * count_; }
@@ -74,6 +85,7 @@ class ClassicGroup : public EnvGroup {
   // By environment: steps of its episode, and its random stream, which runs on over episodes.
   std::vector<std::int32_t> elapsed_;
   std::vector<NumpyGenerator> random_;
+  std::function<void(int env)> at_end_;  // of watch_ends()
 };
 
 /// A leaf named "obs" of `high.size()` floats within [low, high]. Bounds are rounded to float32, as gymnasium's.

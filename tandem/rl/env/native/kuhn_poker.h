@@ -14,9 +14,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "tandem/rl/env/multi_agent_adapter.h"
+#include "tandem/rl/env/native/pictures.h"
 
 namespace tandem::rl {
 
@@ -38,7 +40,7 @@ class KuhnPoker {
                            .has_action_mask = true};
     AgentSpec second = player;
     second.name = "player_1";
-    return {.id = "KuhnPoker-v0", .agents = {player, second}};
+    return {.id = "KuhnPoker-v0", .agents = {player, second}, .render_fps = 1};
   }
   void reset(NumpyGenerator& random) {
     // The second card is one of the two that are left.
@@ -70,6 +72,17 @@ class KuhnPoker {
   void action_mask(std::size_t /*agent*/, std::span<std::uint8_t> allowed) const {
     for (std::size_t move = 0; move < allowed.size(); ++move)
       allowed[move] = allows(static_cast<std::int64_t>(move)) ? 1 : 0;
+  }
+
+  /// Both cards, and the moves so far in the order of play, each beside an arrow to the player who answers. Cards are
+  /// open: the picture is for who watches, and not what an agent sees.
+  void render(Canvas& canvas) const {
+    constexpr std::array<const char*, kCards> kFaces{"J", "Q", "K"};
+    constexpr std::array<const char*, kMoves> kWords{"check", "bet", "fold", "call"};
+    std::vector<std::string> cards, moves;
+    for (const std::size_t card : cards_) cards.emplace_back(kFaces[card]);
+    for (std::size_t i = 0; i < made_; ++i) moves.emplace_back(kWords[static_cast<std::size_t>(moves_[i])]);
+    draw_poker(canvas, cards, moves);
   }
 
   /// The deal as bytes (cards, moves, number of moves), and back. load() throws for a deal that cannot be.

@@ -60,6 +60,9 @@ class ShownElements final : public EnvGroup {
     inner_->load(state, inner_arrays(out));
     show_all(out);
   }
+  [[nodiscard]] bool can_render() const override { return inner_->can_render(); }
+  void render(int env, Canvas& canvas) const override { inner_->render(env, canvas); }
+  void watch_ends(std::function<void(int env)> at_end) override { inner_->watch_ends(std::move(at_end)); }
 
  private:
   // The inner group writes observations to memory of ours, and all else straight to the caller.

@@ -19,6 +19,7 @@
 #include "tandem/base/text.h"
 #include "tandem/rl/env/env_concepts.h"
 #include "tandem/rl/env/env_group.h"
+#include "tandem/rl/env/native/pictures.h"
 
 namespace tandem::rl {
 
@@ -53,7 +54,8 @@ class RepeatPrevious {
     return {.id = "RepeatPrevious-v0",
             .observation = {{.name = "card", .type = ElementType::kInt64, .low = {0}, .high = {kCards - 1}}},
             .action = Discrete{kCards},
-            .reward_threshold = 0.9};
+            .reward_threshold = 0.9,
+            .render_fps = 2};
   }
   std::int64_t reset(NumpyGenerator& random) {
     random_ = &random;
@@ -72,6 +74,16 @@ class RepeatPrevious {
     result.terminated = now + 1 == kDelay + kAnswers;
     result.observation = show_next();
     return result;
+  }
+
+  /// The last cards, of which the oldest one is asked for. Fewer are shown while an episode has had fewer, which
+  /// leaves places empty at the left.
+  void render(Canvas& canvas) const {
+    std::vector<std::int64_t> cards;
+    const auto now = static_cast<std::size_t>(state_.steps);
+    for (std::size_t step = now < kDelay ? 0 : now - kDelay; step <= now; ++step)
+      cards.push_back(state_.shown[step % state_.shown.size()]);
+    draw_remembered(canvas, cards, kDelay + 1);
   }
 
   /// The state as bytes, and back. load() throws CheckpointError for a step beyond the episode.

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "tandem/rl/env/native/classic_group.h"
+#include "tandem/rl/env/native/pictures.h"
 
 namespace tandem::rl {
 namespace {
@@ -54,7 +55,8 @@ class MountainCar final : public HillCar {
                  .observation = {observation()},
                  .action = Discrete{3},
                  .max_episode_steps = 200,
-                 .reward_threshold = -110.0},
+                 .reward_threshold = -110.0,
+                 .render_fps = 30},
                 count) {}
 
  private:
@@ -74,6 +76,8 @@ class MountainCar final : public HillCar {
       terminated[env] = position >= kFlag && velocity >= 0.0;
     }
   }
+
+  void draw(int env, Canvas& canvas) const override { draw_hill_car(canvas, column(kPosition)[env], kFlag); }
 };
 
 constexpr double kFlagOfContinuous = 0.45;
@@ -108,7 +112,8 @@ class MountainCarContinuous final : public HillCar {
                  .observation = {observation()},
                  .action = Box{{-1.0}, {1.0}},
                  .max_episode_steps = 999,
-                 .reward_threshold = 90.0},
+                 .reward_threshold = 90.0,
+                 .render_fps = 30},
                 count) {}
 
  private:
@@ -120,6 +125,10 @@ class MountainCarContinuous final : public HillCar {
       terminated[env] = at_flag;
       reward[env] = (at_flag ? 100.0 : 0.0) - static_cast<double>(action) * static_cast<double>(action) * 0.1;
     }
+  }
+
+  void draw(int env, Canvas& canvas) const override {
+    draw_hill_car(canvas, column(kPosition)[env], kFlagOfContinuous);
   }
 
   template <typename Real>

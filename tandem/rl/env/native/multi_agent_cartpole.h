@@ -17,6 +17,7 @@
 #include "tandem/rl/env/env_buffers.h"
 #include "tandem/rl/env/multi_agent_adapter.h"
 #include "tandem/rl/env/native/classic_group.h"
+#include "tandem/rl/env/native/pictures.h"
 
 namespace tandem::rl {
 
@@ -33,7 +34,8 @@ class MultiAgentCartPole {
     const Spec one = make_cartpole(1)->spec();
     MultiAgentSpec spec{.id = "MultiAgentCartPole-v0",
                         .max_episode_steps = one.max_episode_steps,
-                        .reward_threshold = kCarts * *one.reward_threshold};
+                        .reward_threshold = kCarts * *one.reward_threshold,
+                        .render_fps = one.render_fps};
     for (std::size_t cart = 0; cart < kCarts; ++cart)
       spec.agents.push_back({.name = concat("cart_", cart), .observation = one.observation, .action = one.action});
     return spec;
@@ -65,6 +67,22 @@ class MultiAgentCartPole {
     }
   }
   [[nodiscard]] Shown observe(std::size_t agent) const { return shown_[agent]; }
+
+  /// Two tracks in a row, each with its agent's name. Carts that have fallen are grey, and stay where they fell: what
+  /// the group does with them unseen is not shown.
+  void render(Canvas& canvas) const {
+    constexpr double kWidth = 2 * TrackSize::kHalfWidth, kHeight = TrackSize::kAbove + TrackSize::kBelow;
+    constexpr std::size_t kRows = kCarts / 2;
+    canvas.view(0, 0, 2 * kWidth, static_cast<double>(kRows) * kHeight);
+    for (std::size_t cart = 0; cart < kCarts; ++cart) {
+      const std::size_t rows_below = kRows - 1 - cart / 2;
+      const Canvas::Point middle{(static_cast<double>(cart % 2) + 0.5) * kWidth,
+                                 static_cast<double>(rows_below) * kHeight + TrackSize::kBelow};
+      draw_cart(canvas, middle, static_cast<double>(shown_[cart][0]), static_cast<double>(shown_[cart][2]),
+                fallen_[cart] != 0);
+      canvas.text({middle.x, middle.y - 0.45}, concat("cart_", cart), {.color = Canvas::kGray, .size = 11});
+    }
+  }
 
   /// Which carts have fallen, and the state of the carts, as bytes; and back.
   [[nodiscard]] std::vector<std::byte> save() const {

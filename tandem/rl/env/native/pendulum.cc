@@ -7,6 +7,7 @@
 #include <numbers>
 
 #include "tandem/rl/env/native/classic_group.h"
+#include "tandem/rl/env/native/pictures.h"
 
 namespace tandem::rl {
 namespace {
@@ -34,7 +35,8 @@ class Pendulum final : public ClassicGroup {
       : ClassicGroup({.id = "Pendulum-v1",
                       .observation = {bounded_observation({-1.0, -1.0, -kFastest}, {1.0, 1.0, kFastest})},
                       .action = Box{{-2.0}, {2.0}},
-                      .max_episode_steps = 200},
+                      .max_episode_steps = 200,
+                      .render_fps = 20},
                      count, kVariables) {}
 
  private:
@@ -65,6 +67,8 @@ class Pendulum final : public ClassicGroup {
       terminated[env] = 0;
     }
   }
+
+  void draw(int env, Canvas& canvas) const override { draw_pendulum(canvas, column(kTheta)[env]); }
 };
 
 }  // namespace
