@@ -78,6 +78,21 @@ TEST(PluginTest, EnvironmentsOfOneAndOfSeveralAgentsCanComeTogether) {
   EXPECT_EQ(echo->make(3)->size(), 3);
 }
 
+TEST(PluginTest, ASimulatorOfManyIsNamedInTheSameMacroAndDrawsHere) {
+  EnvRegistry registry;
+  registry.load_plugin(plugin("many"));
+  EXPECT_EQ(registry.make("Coin-v0", 2)->size(), 2);
+  const auto group = registry.make("Parking-v0", 1000);
+  EnvBuffers buffers(*group);
+  group->reset(std::vector<std::uint64_t>(1000, 1), buffers.arrays());
+  const std::vector<float> actions(2000, 0.1F);
+  for (int step = 1; step <= 100; ++step) group->step({.box = actions.data()}, buffers.arrays());
+  EXPECT_EQ(buffers.observation<float>(0)[2], 0) << "the time limit has begun a new episode, in which it stands";
+  Canvas canvas;
+  group->render(999, canvas);
+  EXPECT_EQ(canvas.shapes().size(), 2u) << "a place and a cart that stands";
+}
+
 TEST(PluginTest, OfARefusedPluginNoEnvironmentOfSeveralAgentsIsAddedEither) {
   EnvRegistry registry;
   registry.load_plugin(plugin("good"));  // has a Coin-v0, too

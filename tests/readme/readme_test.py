@@ -3,7 +3,7 @@
 exists.
 
 DATA_PARALLEL, TUTORIAL_ONE, TUTORIAL_SEVERAL, TUTORIAL_MORE, TUTORIAL_MEMORY, TUTORIAL_THREADS, TUTORIAL_AGENTS,
-CORRIDOR, HOVER and TANDEM name the built examples, plugin and program; TANDEM is empty where there is none.
+CORRIDOR, HOVER, CARTS and TANDEM name the built examples, plugin and program; TANDEM is empty where there is none.
 """
 
 import json
@@ -121,21 +121,24 @@ class ReadmeTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             Path(folder, "build").mkdir()
             Path(folder, "build", "libhover.so").symlink_to(os.environ["HOVER"])
+            Path(folder, "build", "libcarts.so").symlink_to(os.environ["CARTS"])
             printed = {}
             for command in SHOWN_COMMAND.findall((ROOT / "docs" / "simulator.md").read_text()):
                 program = [os.environ["TANDEM"], *shlex.split(command)]
                 done = subprocess.run(program, cwd=folder, capture_output=True, text=True, timeout=240)
                 self.assertEqual(done.returncode, 0, f"{command}\n{done.stdout}{done.stderr}")
-                printed[command.split()[0]] = done.stdout
+                printed[command.split()[0]] = printed.get(command.split()[0], "") + done.stdout
             summary = json.loads(Path(folder, "runs/windy/summary.json").read_text())
             log = Path(folder, "runs/windy/log.txt").read_text()
             first = json.loads(Path(folder, "runs/hover/summary.json").read_text())
+            carts = json.loads(Path(folder, "runs/carts/summary.json").read_text())
             self.assertTrue(Path(folder, "hover.pt").exists())
             self.assertEqual(Path(folder, "hover.gif").read_bytes()[:6], b"GIF89a")
         self.assertGreater(first["eval_return_mean"], 150)
         self.assertGreater(summary["episode_return_mean"], 120)
         self.assertRegex(log, "ppo.learning_rate is 0.0001 from here on; it was 0.0003")
         self.assertRegex(printed["train"], "95 % confidence interval")
+        self.assertGreater(carts["episode_return_mean"], -9)
         self.assertRegex(log, "tensors are taken")
         self.assertRegex(printed["envs"], "gravity +9.8")
 

@@ -22,6 +22,7 @@
 
 #include "tandem/rl/env/env_adapter.h"
 #include "tandem/rl/env/multi_agent_adapter.h"
+#include "tandem/rl/env/simulator_group.h"
 
 namespace tandem::rl {
 
@@ -96,6 +97,33 @@ template <HasSeveralAgents Env>
   return entry;
 }
 
+/// The entry of a class that steps many environments at once (simulator_group.h). A spec() that is not static is asked
+/// of an object of one environment, which is made for it; errors are those of simulator_group().
+template <SimulatesMany Sim>
+[[nodiscard]] EnvEntry entry_of() {
+  const auto spec_with = [](const EnvOptionTexts& options) -> Spec {
+    if constexpr (requires { Sim::spec(); }) {
+      return Sim::spec();
+    } else {
+      return simulator_group<Sim>(1, options)->spec();
+    }
+  };
+  EnvEntry entry{.spec = spec_with({}), .make = [](int count) { return simulator_group<Sim>(count); }};
+  if constexpr (ConfiguresEach<Sim>) {
+    entry.options = Sim::options().list();
+    entry.spec_with = spec_with;
+    entry.make_with = simulator_group<Sim>;
+  }
+  return entry;
+}
+/// The entry of an EnvGroup of a user's own, whose constructor takes the number of environments. The spec is asked of a
+/// group of one, which is made for it; what its constructor throws passes unchanged. It has no options.
+template <std::derived_from<EnvGroup> Group>
+[[nodiscard]] EnvEntry entry_of() {
+  return {.spec = Group(1).spec(),
+          .make = [](int count) -> std::unique_ptr<EnvGroup> { return std::make_unique<Group>(count); }};
+}
+
 /// Environments by name.
 class EnvRegistry {
  public:
@@ -105,12 +133,13 @@ class EnvRegistry {
   /// environments of memory_envs.h; with several agents MultiAgentCartPole-v0 and KuhnPoker-v0.
   [[nodiscard]] static EnvRegistry native();
 
-  /// Adds a user's struct (env_concepts.h) under the id of its spec.
+  /// Adds a user's struct (env_concepts.h), a class that steps many at once (simulator_group.h) or an EnvGroup of a
+  /// user's own, under the id of its spec.
   template <typename Env>
   void add() {
     add(entry_of<Env>());
   }
-  /// Adds an EnvGroup of a user's own. Throws ConfigError when the spec has faults or its id is taken.
+  /// Adds an entry. Throws ConfigError when the spec has faults or its id is taken.
   void add(EnvEntry entry);
   /// Adds an environment of several agents: a user's struct (multi_agent_adapter.h), or a MultiAgentGroup of a user's
   /// own. Throws as add() does.

@@ -5,6 +5,10 @@
 //   struct Mine { ... };                  // as env_concepts.h says; with several agents, as multi_agent_adapter.h says
 //   TANDEM_ENV_PLUGIN(Mine)               // or several: TANDEM_ENV_PLUGIN(Mine, Other)
 //
+// A class that steps many environments at once (simulator_group.h) and an EnvGroup of a user's own are named in the
+// same macro, also beside structs that are one environment. What a class is, is told by its constructor: that of one
+// for many environments takes their number.
+//
 // The macro defines one C function, `tandem_env_plugin`. It returns a record whose head never changes, so that any
 // tandem can judge any plugin before it calls into the plugin's C++ code: a plugin must be built against headers of the
 // same interface and with the same C++ library, since specs and groups pass the border as C++ objects.
@@ -51,7 +55,7 @@ struct PluginEntries {
   std::vector<EnvEntry> of_one;
   std::vector<MultiAgentEntry> of_several;
 
-  /// Adds a user's struct; its spec() tells whether it has one
+  /// Adds a user's struct or class, as entry_of() tells them apart. Of a struct its spec() tells whether it has one
   /// agent or several. Throws what spec() throws.
   template <typename Env>
   void add() {

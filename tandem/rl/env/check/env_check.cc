@@ -93,6 +93,7 @@ class Check {
     part("a play", [this] { watch(); });
     part("a second play", [this] { compare_plays(); });
     part("environments that take turns", [this] { compare_in_turns(); });
+    part("neighbours that do other things", [this] { compare_neighbours(); });
     part("other seeds", [this] { compare_seeds(); });
     part("other actions", [this] { compare_actions(); });
     part("actions at their bounds", [this] { play_ends(); });
@@ -182,6 +183,28 @@ class Check {
         add(Weight::kFault, "shared-state", "environment ", e, " differs at step ", step + 1,
             " when other environments take steps in between: environments share state, such as a static or global "
             "variable");
+        return;
+      }
+    }
+  }
+
+  // The same play of one environment once more, while those beside it in its group have other seeds and other actions.
+  void compare_neighbours() {
+    if (!deterministic_) return;
+    Play undisturbed = begin();
+    const Trace trace = traced(undisturbed, short_steps_);
+    for (const std::size_t kept : {std::size_t{0}, seeds_.size() - 1}) {
+      std::vector<std::uint64_t> seeds = seeds_;
+      for (std::uint64_t& seed : seeds) seed += 2000;
+      seeds[kept] = seeds_[kept];
+      Play play(make_(options_.environments), {.kept = kept});
+      play.reset(seeds);
+      const Trace other = traced(play, short_steps_);
+      for (std::size_t step = 0; step < trace.size(); ++step) {
+        if (other[step][kept] == trace[step][kept]) continue;
+        deterministic_ = false;
+        add(Weight::kFault, "shared-state", "environment ", kept, " of ", seeds_.size(), " differs ",
+            step_or_reset(step), " when others of its group have other seeds and other actions: they share state");
         return;
       }
     }

@@ -98,9 +98,10 @@ void Play::step() {
 }
 
 // Both streams advance in every draw, so that the parts that do not vary are the same in both kinds of play.
-double Play::drawn(std::size_t agent, std::size_t part) {
+double Play::drawn(std::size_t environment, std::size_t agent, std::size_t part) {
   const double usual = random_.random(), other = varied_.random();
   if (options_.end) return *options_.end;
+  if (options_.kept && *options_.kept != environment) return other;
   return options_.varied && options_.varied->agent == agent && options_.varied->part == part ? other : usual;
 }
 
@@ -113,7 +114,7 @@ void Play::draw(std::size_t agent) {
     const std::uint8_t* its_mask =
         mask == nullptr ? nullptr : mask + e * static_cast<std::size_t>(mask_elements(its.action));
     for (std::size_t part = 0; part < elements; ++part) {
-      const double place = drawn(agent, part);
+      const double place = drawn(e, agent, part);
       if (const auto* box = std::get_if<Box>(&its.action)) {
         own.box[e * elements + part] = component(box->low[part], box->high[part], place);
         continue;

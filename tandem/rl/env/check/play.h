@@ -29,6 +29,9 @@ struct PlayOptions {
   std::optional<ActionPart> varied = {};
   /// Takes this end of every bound instead of drawing: 0 for the lowest, 1 for the highest.
   std::optional<double> end = {};
+  /// Draws the actions of all environments but this one from a stream of their own, so that a check sees whether they
+  /// affect it.
+  std::optional<std::size_t> kept = {};
 };
 
 /// A group with memory for its arrays, and the random actions that it is given.
@@ -71,7 +74,7 @@ class Play {
   // Draws the actions of one agent, for all environments.
   void draw(std::size_t agent);
   // A number in [0, 1), or the end that is wanted.
-  [[nodiscard]] double drawn(std::size_t agent, std::size_t part);
+  [[nodiscard]] double drawn(std::size_t environment, std::size_t agent, std::size_t part);
 
   std::unique_ptr<MultiAgentGroup> group_;
   PlayOptions options_;
