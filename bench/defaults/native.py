@@ -4,9 +4,9 @@
     bench/defaults/native.py                                   all, three seeds each, into native-runs
     bench/defaults/native.py --algos ppo --envs Acrobot-v1     some
 
-Each run has the settings that are shipped for it, or those for unknown environments. Its score is the mean return of 100
-episodes played by the last policy with the most probable actions. Runs stay in the folder: a later call goes on with
-what is not there yet.
+Each run has the settings that are shipped for it, or those for unknown environments. Its score is the mean return of
+100 episodes played by the last policy with the most probable actions. Runs stay in the folder: a later call goes on
+with what is not there yet.
 
 Exit status: 0 when all runs ended, 1 when one failed, 2 for wrong usage.
 """

@@ -44,7 +44,7 @@ void require_output_written() {
 
 }  // namespace
 
-int run_program(int argc, const char* const* argv, const rl::EnvRegistry& environments) {
+int run_program(int argc, const char* const* argv, const rl::EnvRegistry& environments, const RunObserver& observer) {
   require_current_folder();
   // A reader that goes away (`tandem train | head`) must not end a run.
   std::signal(SIGPIPE, SIG_IGN);
@@ -58,7 +58,9 @@ int run_program(int argc, const char* const* argv, const rl::EnvRegistry& enviro
     const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
     // A command without a function does not compile.
     const auto run = [&](const auto& command) {
-      if constexpr (requires { run_command(command, environments); })
+      if constexpr (requires { run_command(command, environments, observer); })
+        return run_command(command, environments, observer);
+      else if constexpr (requires { run_command(command, environments); })
         return run_command(command, environments);
       else
         return run_command(command);

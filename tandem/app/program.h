@@ -6,8 +6,10 @@
 //     return tandem::app::run_program(argc, argv, environments);
 //   }
 //
-// Algorithms of its own are registered before: app/algo/algorithms.h.
+// Algorithms of its own are registered before: app/algo/algorithms.h. Functions of its own are called while a run
+// trains: app/train/run_observer.h.
 #pragma once
+#include "tandem/app/train/run_observer.h"
 #include "tandem/rl/env/env_registry.h"
 
 namespace tandem::app {
@@ -17,7 +19,8 @@ namespace tandem::app {
 /// SIGPIPE from then on. Throws nothing. The environment variable TANDEM_FAULT arms a fault
 /// (base/fault_point.h): TANDEM_FAULT=checkpoint.before_manifest:3:kill.
 /// Call it once, from the main thread, before other threads exist: the function reads the environment and sets signal
-/// handling of the whole process. `environments` must outlive the call.
-[[nodiscard]] int run_program(int argc, const char* const* argv, const rl::EnvRegistry& environments);
+/// handling of the whole process. `environments` and `observer`, which train and resume call, must outlive the call.
+[[nodiscard]] int run_program(int argc, const char* const* argv, const rl::EnvRegistry& environments,
+                              const RunObserver& observer = {});
 
 }  // namespace tandem::app

@@ -20,6 +20,13 @@ struct Hover {
   }
   void configure(const Options& options) { its_ = options; }
 
+  static MetricsOf<Hover> metrics() {
+    return {{"near", &Hover::is_near, "Share of the steps within half a metre.", Over::kSteps},
+            {"lost", &Hover::is_lost, "Share of the episodes that end too low or too high."}};
+  }
+  bool is_near() const { return std::abs(seen_[0] - 5) < 0.5F; }
+  bool is_lost() const { return seen_[0] < 0 || seen_[0] > 10; }
+
   static Spec spec() {
     return {.id = "Hover-v0",
             .observation = {{.shape = {2}}},
@@ -38,8 +45,7 @@ struct Hover {
     thrust_ = std::clamp(thrust[0], 0.0F, 20.0F);
     speed += 0.05F * (thrust_ - static_cast<float>(its_.gravity + random_->normal(0, its_.wind)));
     height += 0.05F * speed;
-    const bool is_lost = height < 0 || height > 10;
-    return {.observation = seen_, .reward = 1 - std::abs(height - 5) / 5, .terminated = is_lost};
+    return {.observation = seen_, .reward = 1 - std::abs(height - 5) / 5, .terminated = is_lost()};
   }
   void render(Canvas& canvas) const {
     canvas.view(-7.5, 0, 7.5, 10);  // left, bottom, right, top; metres

@@ -3,7 +3,8 @@
 exists.
 
 DATA_PARALLEL, TUTORIAL_ONE, TUTORIAL_SEVERAL, TUTORIAL_MORE, TUTORIAL_MEMORY, TUTORIAL_THREADS, TUTORIAL_AGENTS,
-CORRIDOR, HOVER, CARTS and TANDEM name the built examples, plugin and program; TANDEM is empty where there is none.
+CORRIDOR, HOVER, CARTS, WATCH and TANDEM name the built examples, plugins and program; the last two are empty where
+there is none.
 """
 
 import json
@@ -135,6 +136,10 @@ class ReadmeTest(unittest.TestCase):
             self.assertTrue(Path(folder, "hover.pt").exists())
             self.assertEqual(Path(folder, "hover.gif").read_bytes()[:6], b"GIF89a")
         self.assertGreater(first["eval_return_mean"], 150)
+        self.assertGreater(first["env/near"], 0.5)
+        self.assertLess(first["eval_env/lost"], 0.1)
+        self.assertRegex(printed["eval"], r"\n  near    0\.")
+        self.assertRegex(printed["envs"], "near +Share of the steps within half a metre")
         self.assertGreater(summary["episode_return_mean"], 120)
         self.assertRegex(log, "ppo.learning_rate is 0.0001 from here on; it was 0.0003")
         self.assertRegex(printed["train"], "95 % confidence interval")
@@ -158,6 +163,22 @@ class ReadmeTest(unittest.TestCase):
             self.assertTrue(Path(folder, "first.pt").exists())
             configs = [path.read_text() for path in Path(folder, "runs").glob("*/config.yaml")]
         self.assertEqual(sum("player_1.recurrent: lstm" in config for config in configs), 1)
+
+
+    @unittest.skipUnless(os.environ.get("WATCH"), "this build has no program")
+    def test_the_program_that_watches_its_run_stops_it(self):
+        for ranks in ("1", "2"):
+            with tempfile.TemporaryDirectory() as folder:
+                program = [os.environ["WATCH"], "train", "--env", "CartPole-v1", "--seed", "3", "--shards", "2"]
+                program += ["--total-steps", "200000", "--run-dir", "runs/watched", "--ranks", ranks]
+                done = subprocess.run(program, cwd=folder, capture_output=True, text=True, timeout=240)
+                self.assertEqual(done.returncode, 130, done.stdout + done.stderr)
+                summary = json.loads(Path(folder, "runs/watched/summary.json").read_text())
+            self.assertGreater(summary["episode_return_mean"], 100)
+            self.assertLess(summary["env_steps"], 200000)
+            told = re.findall(r"saved runs/watched/checkpoints/u\d+, longest episode (\d+)", done.stdout)
+            self.assertEqual(len(told), 1, done.stdout)
+            self.assertGreater(int(told[0]), 100)
 
 
 class DocumentsTest(unittest.TestCase):

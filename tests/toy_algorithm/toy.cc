@@ -65,6 +65,7 @@ class ToyRun final : public rl::TrainingRun {
   [[nodiscard]] std::int64_t updates() const override { return updates_; }
   [[nodiscard]] std::int64_t env_steps() const override { return updates_ * steps_ * envs_->size(); }
   [[nodiscard]] const rl::EpisodeWindow& episodes() const override { return episodes_; }
+  void listen_to_episodes(std::function<void(const rl::Episode&)> told) override { episodes_.listen(std::move(told)); }
   [[nodiscard]] const rl::Spec& spec() const override { return envs_->spec(); }
   [[nodiscard]] int replicas() const override { return 1; }
   [[nodiscard]] int shards() const override { return 1; }

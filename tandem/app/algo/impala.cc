@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tandem/app/algo/native.h"
+#include "tandem/app/algo/schedules.h"
 #include "tandem/app/config/policy_keys.h"
 #include "tandem/app/run/quantity_text.h"
 #include "tandem/app/train/build_run.h"
@@ -62,8 +63,7 @@ void add_impala_pipeline(OptionSection section, rl::ImpalaOptions& impala) {
 
 void add_impala_objective(OptionSection section, rl::ImpalaOptions& impala) {
   section.add("learning_rate", impala.learning_rate, "Of Adam.").above(0).at_most(1).lives(Lifetime::kStage);
-  section.add("learning_rate_schedule", impala.learning_rate_schedule, "linear: down to 0 at total_steps.")
-      .lives(Lifetime::kStage);
+  section.add("learning_rate_schedule", impala.learning_rate_schedule, kScheduleHelp).lives(Lifetime::kStage);
   section.add("adam_eps", impala.adam_eps, "Added to the root of Adam's second moment.").above(0).at_most(1);
   section.add("max_grad_norm", impala.max_grad_norm, "Gradients are scaled down to this norm.")
       .above(0)
@@ -104,6 +104,8 @@ class Impala : public Algorithm {
   }
 
   void check(Rules& rules) const override {
+    check_learning_rates(rules, "impala.learning_rate_schedule",
+                         rules.options().of<rl::ImpalaOptions>().learning_rate_schedule);
     if (rules.any_faulty({"num_envs", "shards", "devices", "impala.workers", "impala.splits", "impala.loaders",
                           "impala.buffers", "impala.c_clip", "impala.rho_clip"})) {
       return;

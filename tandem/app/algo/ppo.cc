@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "tandem/app/algo/native.h"
+#include "tandem/app/algo/schedules.h"
 #include "tandem/app/config/policy_keys.h"
 #include "tandem/app/run/rollout_record.h"
 #include "tandem/app/train/build_run.h"
@@ -38,8 +39,7 @@ void add_ppo_learning(OptionSection section, rl::PpoOptions& ppo) {
       .at_least(1)
       .flag("--minibatch-size");
   section.add("learning_rate", ppo.learning_rate, "Of Adam.").above(0).at_most(1).lives(Lifetime::kStage);
-  section.add("learning_rate_schedule", ppo.learning_rate_schedule, "linear: down to 0 at total_steps.")
-      .lives(Lifetime::kStage);
+  section.add("learning_rate_schedule", ppo.learning_rate_schedule, kScheduleHelp).lives(Lifetime::kStage);
   section.add("adam_eps", ppo.adam_eps, "Added to the root of Adam's second moment.").above(0).at_most(1);
   section.add("max_grad_norm", ppo.max_grad_norm, "Gradients are scaled down to this norm.")
       .above(0)
@@ -62,13 +62,11 @@ void add_ppo_objective(OptionSection section, rl::PpoOptions& ppo) {
   section.add("clip_range", ppo.clip_range, "The ratio of probabilities counts up to 1 +- this.")
       .above(0)
       .lives(Lifetime::kStage);
-  section.add("clip_range_schedule", ppo.clip_range_schedule, "linear: down to 0 at total_steps.")
-      .lives(Lifetime::kStage);
+  section.add("clip_range_schedule", ppo.clip_range_schedule, kScheduleHelp).lives(Lifetime::kStage);
   section.add("clip_range_value", ppo.clip_range_value, "Most that a value's change counts, in units of the return.")
       .above(0);
   section.add("entropy_coef", ppo.entropy_coef, "Weight of the entropy bonus.").at_least(0).lives(Lifetime::kStage);
-  section.add("entropy_coef_schedule", ppo.entropy_coef_schedule, "linear: down to 0 at total_steps.")
-      .lives(Lifetime::kStage);
+  section.add("entropy_coef_schedule", ppo.entropy_coef_schedule, kScheduleHelp).lives(Lifetime::kStage);
   section.add("kl_coef", ppo.kl_coef, "Weight of a penalty on the divergence from the policy that sampled.")
       .at_least(0);
   section
@@ -92,10 +90,11 @@ void add_ppo_objective(OptionSection section, rl::PpoOptions& ppo) {
 // Options that scale or adapt a coefficient need one that is not 0.
 void check_objective(Rules& rules) {
   const auto& ppo = rules.options().of<rl::PpoOptions>();
+  check_learning_rates(rules, "ppo.learning_rate_schedule", ppo.learning_rate_schedule);
   if (rules.any_faulty({"ppo.kl_coef", "ppo.kl_coef_target", "ppo.entropy_coef", "ppo.entropy_coef_schedule"})) return;
   if (ppo.kl_coef_target && ppo.kl_coef == 0)
     rules.fault("ppo.kl_coef_target", "has no effect without a ppo.kl_coef above 0 to begin with; 0.2 is usual");
-  if (ppo.entropy_coef_schedule != rl::Schedule::kConstant && ppo.entropy_coef == 0)
+  if (ppo.entropy_coef_schedule.kind() == rl::Schedule::kLinear && ppo.entropy_coef == 0)
     rules.fault("ppo.entropy_coef_schedule", "has no effect without a ppo.entropy_coef above 0");
 }
 

@@ -7,6 +7,7 @@
 #pragma once
 #include "tandem/app/cli/command_line.h"
 #include "tandem/app/exit_code.h"
+#include "tandem/app/train/run_observer.h"
 #include "tandem/rl/env/env_registry.h"
 
 namespace tandem::app {
@@ -14,10 +15,12 @@ namespace tandem::app {
 /// One function for each alternative of Command; those that need no environments do not take them.
 /// `environments`: those of the program, without plugins.
 /// Trains until all steps are made or a signal comes. Starts the ranks itself with --ranks, else is the rank that its
-/// launcher says.
-[[nodiscard]] ExitCode run_command(const TrainCommand& command, const rl::EnvRegistry& environments);
+/// launcher says. `observer`: of the program; it is called on the rank that leads.
+[[nodiscard]] ExitCode run_command(const TrainCommand& command, const rl::EnvRegistry& environments,
+                                   const RunObserver& observer);
 /// Trains as `train` does, with the recorded options of the run.
-[[nodiscard]] ExitCode run_command(const ResumeCommand& command, const rl::EnvRegistry& environments);
+[[nodiscard]] ExitCode run_command(const ResumeCommand& command, const rl::EnvRegistry& environments,
+                                   const RunObserver& observer);
 /// Reads a checkpoint only, and changes nothing in the run folder; so do inspect, top, plot and export.
 [[nodiscard]] ExitCode run_command(const EvalCommand& command, const rl::EnvRegistry& environments);
 /// Shows what lies in the folder; a run that still trains can be shown, too.

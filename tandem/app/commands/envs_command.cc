@@ -96,6 +96,8 @@ std::string presets_of(const std::string& env) {
   return text;
 }
 
+const char* unit_of(rl::Over over) { return over == rl::Over::kSteps ? "steps" : "episodes"; }
+
 std::string limits_of(const rl::EnvOption& option) {
   const auto& [least, most, words] = option.limits;
   if (!words.empty()) return concat(", one of ", joined(words));
@@ -114,9 +116,20 @@ std::string options_text(const std::vector<rl::EnvOption>& options) {
   return text;
 }
 
+// "  success      Share of the episodes that end at the goal. (mean over episodes)"
+std::string metrics_text(const std::vector<rl::Metric>& metrics) {
+  if (metrics.empty()) return "";
+  std::string text = "\nMetrics of its own (env/NAME in metrics.jsonl):\n";
+  for (const rl::Metric& metric : metrics) {
+    text += concat("  ", align_left(metric.name, 12), " ", metric.help, metric.help.empty() ? "" : " ", "(mean over ",
+                   unit_of(metric.over), ")\n");
+  }
+  return text;
+}
+
 std::string ending_of(const rl::Spec& spec, const std::string& origin, const std::vector<rl::EnvOption>& options) {
   return concat("  time limit   ", limit_of(spec), "\n  solved at    ", threshold_of(spec), "\n  from         ", origin,
-                "\n", options_text(options), presets_of(spec.id));
+                "\n", options_text(options), metrics_text(spec.metrics), presets_of(spec.id));
 }
 
 std::string description(const Listed& environment) {
@@ -186,6 +199,11 @@ void write_json(JsonWriter& json, const Listed& environment) {
     json.key("words").begin_array();
     for (const std::string& word : option.limits.words) json.value(word);
     json.end_array().end_object();
+  }
+  json.end_array().key("metrics").begin_array();
+  for (const rl::Metric& metric : whole.metrics) {
+    json.begin_object().key("name").value(metric.name).key("help").value(metric.help);
+    json.key("over").value(unit_of(metric.over)).end_object();
   }
   json.end_array().key("from").value(origin).end_object();
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iostream>
+#include <limits>
 #include <numeric>
 
 #include "tandem/app/commands/commands.h"
@@ -61,6 +62,36 @@ void add_episodes(const Episodes& its, JsonWriter& json) {
   json.end_array();
 }
 
+// A metric has no value where no episode ended.
+std::string metrics_text(const std::vector<MetricValues>& metrics) {
+  std::string text;
+  for (const auto& [name, values] : metrics) {
+    text += concat("\n  ", align_left(name, 6), "  ");
+    if (values.empty()) {
+      text += "unknown";
+      continue;
+    }
+    const Spread its = spread_of(values);
+    text += concat(value_text(its.mean), " +- ", value_text(its.deviation), "  (", value_text(its.least), " to ",
+                   value_text(its.most), ")");
+  }
+  return text;
+}
+
+void add_metrics(const std::vector<MetricValues>& metrics, JsonWriter& json) {
+  json.key("metrics").begin_object();
+  for (const auto& [name, values] : metrics) {
+    constexpr double kNone = std::numeric_limits<double>::quiet_NaN();  // null in JSON
+    const Spread its = values.empty() ? Spread{kNone, kNone, kNone, kNone} : spread_of(values);
+    json.key(name).begin_object().key("mean").value(its.mean).key("std").value(its.deviation);
+    json.key("min").value(its.least).key("max").value(its.most);
+    json.key("values").begin_array();
+    for (const double value : values) json.value(value);
+    json.end_array().end_object();
+  }
+  json.end_object();
+}
+
 // The episodes of all agents that a policy decides for, one agent after the other.
 std::vector<AgentEvaluation> by_policy(const std::vector<AgentEvaluation>& agents) {
   std::vector<AgentEvaluation> policies;
@@ -87,6 +118,7 @@ std::string json_of(const Evaluation& its, const Played& played, const VideoReco
   json.key("episodes").value(its.whole.returns.size());
   json.key("cut_short").value(its.whole.cut_short);
   add_summary(its.whole, json);
+  add_metrics(its.metrics, json);
   if (!its.agents.empty()) {
     json.key("agents").begin_array();
     for (const AgentEvaluation& agent : its.agents) {
@@ -139,7 +171,7 @@ std::string text_of(const Evaluation& its, const Played& played) {
   std::string text = concat(played.env, ", ", its.whole.returns.size(), " episodes with ",
                             is_one ? "the policy" : "the policies", " after update ", played.checkpoint.updates(),
                             played.command.acting == rl::Acting::kSample ? ", actions drawn" : "", "\n",
-                            is_one ? "" : "  summed over the agents\n", numbers(its.whole),
+                            is_one ? "" : "  summed over the agents\n", numbers(its.whole), metrics_text(its.metrics),
                             cut_short(its.whole, played), threshold(its.whole, played));
   for (const AgentEvaluation& agent : its.agents)
     text += line_of("agent", agent.agent, agent, "policy " + agent.policy);

@@ -23,6 +23,8 @@
 namespace tandem::app {
 namespace {
 
+constexpr std::string_view kEnvFigures = "env/";  // an environment's own metrics
+
 std::string shape_of(const at::Tensor& tensor) { return "[" + joined(tensor.sizes()) + "]"; }
 
 std::string type_of(const at::Tensor& tensor) { return c10::toString(tensor.scalar_type()); }
@@ -157,6 +159,10 @@ std::string state_text(const LastKnown& known, const RunPaths& paths) {
                             count_of(last, "env_steps"), " steps, ", count_of(last, "updates"), " updates\n");
   if (known.ended && last.find("failure") != nullptr) text += concat("  failure  ", value_of(last, "failure"), "\n");
   text += concat("  return   ", value_of(last, "episode_return_mean"), " (mean of the last 100 episodes)\n");
+  for (const auto& [name, value] : last.as_object()) {
+    if (name.starts_with(kEnvFigures))
+      text += concat("  ", align_left(name.substr(kEnvFigures.size()), 8), " ", value_of(last, name), "\n");
+  }
   if (known.ended) text += concat("  solved   ", solved_text(last), "\n");
   text += concat("  speed    ", count_of(last, "env_steps_per_s"), " steps/s\n");
   if (known.ended && last.find("state_sha256") != nullptr)

@@ -125,7 +125,7 @@ RunFolder open_again(const std::filesystem::path& folder) {
 struct RankOfRun {
   const comm::WorldFlags& words;
   const std::vector<Setting>& flags;
-  const rl::EnvRegistry& environments;
+  const OfProgram& program;
   const Lead& lead_first;
   const StopSignals signals{};
   const comm::WorldOptions options = comm::read_world_flags(words);
@@ -231,7 +231,7 @@ struct RankOfRun {
 
   std::optional<ExitCode> lead(const learner::Ranks& ranks, const std::vector<InstructionsOfRank>& instructions,
                                bool is_first) {
-    Leader leader{ranks, lowest_of(instructions), environments, signals, survival};
+    Leader leader{ranks, lowest_of(instructions), program.environments, program.observer, signals, survival};
     try {
       if (survival.assignment.config.empty()) require_one_choice(instructions);
       return is_first ? lead_first(leader) : lead_on(leader);
@@ -271,7 +271,7 @@ struct RankOfRun {
     const TrainOptions its = assigned();
     if (its.survivors != Survivors::kEnd) survival.start(ranks, deadline_of(its));
     const std::optional<RunEnd> ended =
-        follow(its, environments_of(environments, its), ranks, signals, survival.kept(), end_process);
+        follow(its, environments_of(program.environments, its), ranks, signals, survival.kept(), end_process);
     if (!ended) return std::nullopt;
     survival.wait_for_the_record(ranks);
     return *ended == RunEnd::kFinished ? ExitCode::kDone : ExitCode::kStopped;
@@ -295,9 +295,9 @@ void Leader::dismiss(ExitCode code) {
   (void)ranks.from_leader(std::span(&word, 1));
 }
 
-ExitCode run_on_all_ranks(const comm::WorldFlags& words, const std::vector<Setting>& flags,
-                          const rl::EnvRegistry& environments, const Lead& lead) {
-  return RankOfRun{words, flags, environments, lead}.run();
+ExitCode run_on_all_ranks(const comm::WorldFlags& words, const std::vector<Setting>& flags, const OfProgram& program,
+                          const Lead& lead) {
+  return RankOfRun{words, flags, program, lead}.run();
 }
 
 }  // namespace tandem::app

@@ -18,6 +18,7 @@
 #include "tandem/app/exit_code.h"
 #include "tandem/app/run/stop_signals.h"
 #include "tandem/app/train/run_checkpoint.h"
+#include "tandem/app/train/run_observer.h"
 #include "tandem/base/clock.h"
 #include "tandem/base/cpu.h"
 #include "tandem/comm/store/launcher_environment.h"
@@ -127,12 +128,20 @@ struct InstructionsOfRank {
 /// it.
 void require_one_choice(const std::vector<InstructionsOfRank>& of_ranks);
 
+/// The parts of the program that main() brought, as run_program() was given them; all outlive it. Every rank has its
+/// own, since every rank is a process with the same main().
+struct OfProgram {
+  const rl::EnvRegistry& environments;  // without plugins
+  const RunObserver& observer;          // of the rank that leads
+};
+
 /// Rank 0's hold on the others, which wait for one of the two words, and what it leads with.
 /// Lives for one round, on its rank 0 only. The first word decides: dismiss() after send() does nothing.
 struct Leader {
   const learner::Ranks& ranks;
   const InstructionSet instructions;    // what the processors of all ranks have
   const rl::EnvRegistry& environments;  // of the program, without plugins
+  const RunObserver& observer;
   const StopSignals& signals;
   Survival& survival;
   bool has_spoken = false;
@@ -157,6 +166,6 @@ using Lead = std::function<std::optional<ExitCode>(Leader&)>;
 /// same update and end with kStopped; a rank that waits for others to come ends so after five more seconds, and nothing
 /// was begun. Throws what meeting and `lead` throw.
 [[nodiscard]] ExitCode run_on_all_ranks(const comm::WorldFlags& words, const std::vector<Setting>& flags,
-                                        const rl::EnvRegistry& environments, const Lead& lead);
+                                        const OfProgram& program, const Lead& lead);
 
 }  // namespace tandem::app

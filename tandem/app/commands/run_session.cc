@@ -287,7 +287,8 @@ std::optional<ExitCode> train_in(RunFolder& folder, const Configuration& configu
                      log.error(error.what());
                      end_process(error);
                    },
-               .kept = leader.survival.kept()});
+               .kept = leader.survival.kept(),
+               .observer = &leader.observer});
     if (!trained) {
       progress->finish();
       return std::nullopt;

@@ -114,10 +114,10 @@ void require_words_for_one_host(const comm::WorldFlags& words) {
 // Signals are passed on to them by the supervisor. Before that calls `check`, which says what so many ranks do when one
 // dies and throws ConfigError for whatever else is wrong with the command: all faults come in one ConfigError, and no
 // process was started then.
-ExitCode run(const RanksAsked& asked, const std::vector<Setting>& flags, const rl::EnvRegistry& environments,
+ExitCode run(const RanksAsked& asked, const std::vector<Setting>& flags, const OfProgram& program,
              const std::function<Survivors(int ranks)>& check, const Lead& lead) {
   if (asked.count == 1) require_no_launcher(1);
-  if (asked.count.value_or(1) == 1) return run_on_all_ranks(asked.world, flags, environments, lead);
+  if (asked.count.value_or(1) == 1) return run_on_all_ranks(asked.world, flags, program, lead);
   Faults faults;
   Survivors survivors = Survivors::kEnd;
   faults.collect([&] { require_no_launcher(*asked.count); });
@@ -135,19 +135,22 @@ ExitCode run(const RanksAsked& asked, const std::vector<Setting>& flags, const r
 
 }  // namespace
 
-ExitCode run_command(const TrainCommand& command, const rl::EnvRegistry& environments) {
-  if (command.seeds > 1)
-    return train_seeds(command, environments, [&](const TrainCommand& one) { return run_command(one, environments); });
+ExitCode run_command(const TrainCommand& command, const rl::EnvRegistry& environments, const RunObserver& observer) {
+  if (command.seeds > 1) {
+    return train_seeds(command, environments,
+                       [&](const TrainCommand& one) { return run_command(one, environments, observer); });
+  }
   return run(
-      command.ranks, command.sources.flags, environments,
+      command.ranks, command.sources.flags, {environments, observer},
       [&](int ranks) { return check(command, environments, ranks); },
       [&](Leader& leader) { return lead(command, leader); });
 }
 
-ExitCode run_command(const ResumeCommand& command, const rl::EnvRegistry& environments) {
+ExitCode run_command(const ResumeCommand& command, const rl::EnvRegistry& environments, const RunObserver& observer) {
   const Resumed resumed = resumed_by(command);
   return run(
-      command.ranks, command.flags, environments, [&](int ranks) { return check(resumed, environments, ranks); },
+      command.ranks, command.flags, {environments, observer},
+      [&](int ranks) { return check(resumed, environments, ranks); },
       [&](Leader& leader) { return go_on(resumed, leader); });
 }
 

@@ -4,20 +4,12 @@
 #include <gtest/gtest.h>
 
 #include "tandem/app/config/presets.h"
+#include "tandem/app/testing/configuration_fixture.h"
 #include "tandem/app/testing/native_algorithms.h"
-#include "tandem/base/atomic_file.h"
-#include "tandem/base/error.h"
 #include "tandem/base/testing/message_of.h"
-#include "tandem/base/testing/temporary_folder.h"
 
 namespace tandem::app {
 namespace {
-
-// As `tandem resume` makes it.
-Configuration reconfigure(const std::filesystem::path& recorded, const std::vector<Setting>& flags,
-                          const Surroundings& surroundings) {
-  return app::configure({.flags = flags, .recorded = recorded, .is_resume = true}, surroundings);
-}
 
 using ::testing::AllOf;
 using ::testing::Contains;
@@ -25,54 +17,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
-
-int count_replicas(const std::string& devices) {
-  if (devices == "cpu") return 1;
-  if (devices.starts_with("cpu:")) return std::stoi(devices.substr(4));
-  throw ConfigError("no such device");
-}
-
-void check_env(const TrainOptions& options) {
-  if (options.env == "Missing-v0") throw ConfigError("no such environment");
-}
-
-class ConfigurationTest : public ::testing::Test {
- protected:
-  static Setting flag(std::string key, std::string text) {
-    return {std::move(key), RawValue::of_text(std::move(text)), {Layer::kFlag, "--set"}};
-  }
-  std::filesystem::path file(const std::string& text) {
-    const std::filesystem::path path = folder / "train.yaml";
-    write_file(path, text);
-    return path;
-  }
-  Configuration configure(const std::string& text, std::vector<Setting> flags = {}) {
-    return app::configure({file(text), std::move(flags)}, surroundings);
-  }
-  std::vector<std::string> faults(const std::string& text, std::vector<Setting> flags = {}) {
-    try {
-      (void)configure(text, std::move(flags));
-    } catch (const ConfigError& error) {
-      return error.faults();
-    }
-    return {};
-  }
-
-  TemporaryFolder folder;
-  const Surroundings surroundings{count_replicas, {{"env", check_env}}, folder.path()};
-};
-
-// The values in one table, as text.
-std::vector<std::string> recorded(TrainOptions options) {
-  std::vector<std::string> texts;
-  const OptionTable table = option_table(options);
-  for (const auto& option : table.options()) {
-    if (option->lifetime() != Lifetime::kCall && table.has_effect(*option)) {
-      texts.push_back(option->key() + ": " + option->text());
-    }
-  }
-  return texts;
-}
 
 TEST_F(ConfigurationTest, FlagsWinOverTheFileOverThePresetOverDefaults) {
   const TrainOptions defaults;
@@ -302,15 +246,6 @@ TEST_F(ConfigurationTest, AResumedRunChangesOnlyHowLongAndWhere) {
   EXPECT_THROW((void)reconfigure(config, {flag("ppo.gamma", "0.5")}, surroundings), ConfigError);
 }
 
-// Where a value came from, as config.yaml says it; empty for a default.
-std::string place_of(const std::string& line_start, const std::string& yaml) {
-  const std::size_t at = yaml.find("\n" + line_start);
-  if (at == std::string::npos) return "no such line";
-  const std::string line = yaml.substr(at + 1, yaml.find('\n', at + 1) - at - 1);
-  const std::size_t comment = line.find("  # ");
-  return comment == std::string::npos ? "" : line.substr(comment + 4);
-}
-
 // Who serves variables was recorded, and has no effect under another strategy: nobody asks for it there.
 TEST_F(ConfigurationTest, AResumedRunMayTakeAnotherStrategy) {
   const Configuration first =
@@ -326,67 +261,6 @@ TEST_F(ConfigurationTest, AResumedRunMayTakeAnotherStrategy) {
   EXPECT_THROW(
       (void)reconfigure(config, {flag("strategy", "divided"), flag("parameter_server.servers", "all")}, surroundings),
       ConfigError);
-}
-
-TEST_F(ConfigurationTest, AResumedRunStillSaysWhereItsValuesCameFrom) {
-  const std::string first =
-      configure("env: Pendulum-v1\nppo:\n  clip_range: 0.25\n", {flag("seed", "3"), flag("total_steps", "9")}).yaml;
-  const auto resume = [this](const std::string& yaml, const std::vector<Setting>& flags) {
-    write_file(folder / "config.yaml", yaml);
-    return reconfigure(folder / "config.yaml", flags, surroundings).yaml;
-  };
-  const std::string second = resume(resume(first, {}), {flag("total_steps", "7"), flag("devices", "cpu")});
-  for (const std::string& yaml : {first, second}) {
-    EXPECT_THAT(place_of("env:", yaml), HasSubstr("train.yaml:1"));
-    EXPECT_THAT(place_of("  clip_range:", yaml), HasSubstr("train.yaml:3"));
-    EXPECT_THAT(place_of("  gamma:", yaml), HasSubstr("shipped settings ppo/Pendulum-v1:"));
-    EXPECT_EQ(place_of("seed:", yaml), "--set");
-    EXPECT_EQ(place_of("total_steps: " + std::string(yaml == first ? "9" : "7"), yaml), "--set");
-    EXPECT_EQ(place_of("  adam_eps:", yaml), "") << "a default";
-  }
-  EXPECT_EQ(place_of("devices: cpu", first), "");
-  EXPECT_EQ(place_of("devices: cpu", second), "--set") << "given anew, though it is the same";
-  // A line that somebody wrote into config.yaml came from there.
-  std::string edited = second;
-  const std::size_t at = edited.find("clip_range: ");
-  edited.replace(at, edited.find('\n', at) - at, "clip_range: 0.5  # a guess");
-  EXPECT_THAT(place_of("  clip_range: 0.5", resume(edited, {})), HasSubstr("config.yaml:"));
-}
-
-TEST_F(ConfigurationTest, GoingOnWithARunAsksForWhatItBeganWith) {
-  const std::filesystem::path config = folder / "config.yaml";
-  write_file(config, configure("env: CartPole-v1\nseed: 3\ndevices: cpu:2\n").yaml);
-  const auto again = [&](std::vector<Setting> flags) {
-    flags.push_back(flag("env", "CartPole-v1"));
-    return app::configure({{}, std::move(flags), {}, config}, surroundings);
-  };
-  EXPECT_EQ(again({flag("seed", "3"), flag("devices", "cpu")}).options.shards, 2);
-  EXPECT_EQ(again({flag("seed", "3"), flag("total_steps", "9")}).options.total_steps, 9);
-  try {
-    (void)again({flag("seed", "4"), flag("shards", "1")});
-    FAIL() << "nothing was thrown";
-  } catch (const ConfigError& error) {
-    EXPECT_THAT(error.faults(), ElementsAre(HasSubstr("seed = 4 (--set): the run began with 3"),
-                                            HasSubstr("shards = 1 (--set): the run began with 2")));
-  }
-}
-
-TEST_F(ConfigurationTest, WhatAResumeMayChangeIsSaidWithWhatItWas) {
-  const std::filesystem::path config = folder / "config.yaml";
-  write_file(config, configure("env: Mine-v0\nppo.entropy_coef: 0.5\n").yaml);
-  const Configuration resumed =
-      reconfigure(config, {flag("ppo.learning_rate", "0.1"), flag("ppo.entropy_coef", "0.5"), flag("total_steps", "9")},
-                  surroundings);
-  EXPECT_EQ(resumed.options.of<rl::PpoOptions>().learning_rate, 0.1);
-  EXPECT_THAT(resumed.notes,
-              AllOf(Contains("ppo.learning_rate is 0.1 from here on; it was 0.0003"),
-                    Contains("total_steps is 9 from here on; it was 500000"), Not(Contains(HasSubstr("entropy")))));
-  EXPECT_THROW((void)reconfigure(config, {flag("ppo.gamma", "0.9")}, surroundings), ConfigError);
-}
-
-TEST_F(ConfigurationTest, RecordedOptionsAreReadWithoutLookingAnythingUp) {
-  EXPECT_EQ(read_recorded("env: Missing-v0\ndevices: tpu\nseed: 5\n", "c.yaml").seed, 5);
-  EXPECT_THROW((void)read_recorded("sed: 5\n", "c.yaml"), ConfigError);
 }
 
 TEST_F(ConfigurationTest, FaultsOfTheCommandLineAreReportedWithTheOthers) {

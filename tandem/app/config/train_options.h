@@ -242,8 +242,17 @@ inline constexpr auto kChoices<sync::RateScaling> = words_up_to<sync::RateScalin
 template <>
 inline constexpr auto kChoices<Severity> = words_up_to<Severity::kWarning>("debug", "info", "warning");
 // Words that the options of several algorithms use; words of one algorithm are in its own file.
+/// A schedule is a word or a list of points (rl/algo/schedule.h). A function has no text that could be read, and no
+/// option of the program is one.
 template <>
-inline constexpr auto kChoices<rl::Schedule> = words_up_to<rl::Schedule::kLinear>("constant", "linear");
+struct ValueFormat<rl::Schedule> {
+  static std::optional<rl::Schedule> read(const std::string& text) { return rl::Schedule::read(text); }
+  static std::string write(const rl::Schedule& value) { return write_text(value.text()); }
+  static std::string kind() {
+    return "constant, linear or piecewise(SHARE: VALUE, ...), whose shares of the run go up from 0 to 1 and whose "
+           "values are at least 0";
+  }
+};
 template <>
 inline constexpr auto kChoices<rl::TimeLimit> = words_up_to<rl::TimeLimit::kTerminal>("bootstrap", "terminal");
 template <>

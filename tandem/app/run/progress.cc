@@ -30,6 +30,8 @@ double share_done(const ProgressGoal& goal, std::int64_t env_steps) {
   return std::clamp(static_cast<double>(env_steps) / static_cast<double>(goal.total_steps), 0.0, 1.0);
 }
 
+constexpr std::size_t kShownMetrics = 2;  // of the environment's own
+
 using std::chrono::milliseconds;
 
 // Writes all of it, or gives up silently: a reader that went away is no reason to lose a run.
@@ -99,14 +101,16 @@ ProgressEstimate estimate(const ProgressGoal& goal, std::int64_t env_steps, doub
 
 std::string progress_text(const UpdateMetrics& metrics, const ProgressGoal& goal, double seconds_left, int width) {
   const double share = share_done(goal, metrics.env_steps);
-  const std::string parts[] = {
+  std::vector<std::string> parts{
       concat(share < 0.1 ? " " : "", static_cast<int>(share * 100), "%"),
       concat("return ", metrics.episode_return_mean ? value_text(*metrics.episode_return_mean) : "-"),
-      concat(count_text(static_cast<double>(metrics.env_steps)), "/", count_text(static_cast<double>(goal.total_steps)),
-             " steps"),
-      concat(count_text(metrics.env_steps_per_s), "/s"),
-      concat(duration_text(seconds_left), " left"),
   };
+  const std::vector<MetricText> its_own = env_metrics(metrics.figures, kShownMetrics);
+  for (const MetricText& metric : its_own) parts.push_back(concat(metric.name, " ", metric.value));
+  parts.push_back(concat(count_text(static_cast<double>(metrics.env_steps)), "/",
+                         count_text(static_cast<double>(goal.total_steps)), " steps"));
+  parts.push_back(concat(count_text(metrics.env_steps_per_s), "/s"));
+  parts.push_back(concat(duration_text(seconds_left), " left"));
   const auto columns = static_cast<std::size_t>(std::max(width, 0));
   std::string line;
   // The most useful parts stand first: a narrow screen loses the last ones.

@@ -41,6 +41,13 @@ TEST(ProgressLineTest, ShowsReturnRateAndTimeLeft) {
             "[=====>        ]  42%  return 187.3  42.0k/100k steps  18.3k/s  0:03 left");
 }
 
+TEST(ProgressLineTest, ShowsTheFirstTwoMetricsOfTheEnvironment) {
+  UpdateMetrics metrics = metrics_at(42'000);
+  metrics.figures.add("env/success", 0.93).add("policy_loss", 1.0).add("env/distance", nullptr).add("env/third", 3.0);
+  EXPECT_EQ(progress_text(metrics, {100'000, 0}, 3.2, 100),
+            "42%  return 187.3  success 0.9300  distance -  42.0k/100k steps  18.3k/s  0:03 left");
+}
+
 TEST(ProgressLineTest, NeverIsWiderThanTheScreen) {
   for (int width = 0; width < 120; ++width) {
     EXPECT_LE(progress_line(metrics_at(42'000), {100'000, 0}, 3.2, width).size(), static_cast<std::size_t>(width));

@@ -4,6 +4,7 @@
 #include <array>
 #include <string_view>
 
+#include "tandem/app/run/quantity_text.h"
 #include "tandem/base/atomic_file.h"
 
 namespace tandem::app {
@@ -12,7 +13,7 @@ namespace {
 // All other keys of a line belong to the record of figures.
 constexpr std::array<std::string_view, 7> kOwnFields{
     "updates", "env_steps", "wall_s", "env_steps_per_s", "episode_return_mean", "episode_length_mean", "episodes"};
-constexpr std::string_view kPolicy = "policy/";
+constexpr std::string_view kPolicy = "policy/", kEnv = "env/";
 
 // JSON does not tell 5 from 5.0, so a whole number comes back as an integer. It is written as the same text again.
 MetricValue figure_of(const JsonValue& value) {
@@ -70,6 +71,17 @@ std::string first_policy(const Record& figures) {
     if (name.starts_with(kPolicy)) return name.substr(kPolicy.size(), name.rfind('/') - kPolicy.size());
   }
   return "";
+}
+
+std::vector<MetricText> env_metrics(const Record& figures, std::size_t most) {
+  std::vector<MetricText> metrics;
+  for (const auto& [name, value] : figures.fields()) {
+    if (metrics.size() == most) break;
+    if (!name.starts_with(kEnv)) continue;
+    const std::optional<double> known = number_of(value);
+    metrics.push_back({.name = name.substr(kEnv.size()), .value = known ? value_text(*known) : "-"});
+  }
+  return metrics;
 }
 
 std::optional<UpdateMetrics> read_last(const std::filesystem::path& file, std::int64_t updates) {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tandem/base/json_reader.h"
 #include "tandem/metrics/sink.h"
@@ -49,6 +50,14 @@ struct UpdateMetrics {
 /// The name of the first policy that the figures name (policy/NAME/...); empty when a run has one policy without a
 /// name.
 [[nodiscard]] std::string first_policy(const Record& figures);
+
+/// A metric of the environment's own (rl/env/env_metrics.h), as people are shown it; "-" where it is not known.
+struct MetricText {
+  std::string name, value;
+};
+/// The first metrics of the environment among the figures (env/NAME), at most so many. Their order is that of the
+/// environment's spec, so its author decides which ones a narrow line shows.
+[[nodiscard]] std::vector<MetricText> env_metrics(const Record& figures, std::size_t most);
 
 /// The last line of a metrics.jsonl; null where there is none. Throws as read_last(). An unfinished last line, as a
 /// killed process leaves it, does not count.

@@ -18,13 +18,14 @@ struct Outcome {
 
 /// `tandem` with these arguments.
 inline Outcome run_captured(const std::vector<std::string>& arguments,
-                            const rl::EnvRegistry& environments = rl::EnvRegistry::native()) {
+                            const rl::EnvRegistry& environments = rl::EnvRegistry::native(),
+                            const RunObserver& observer = {}) {
   std::vector<const char*> argv{"tandem"};
   for (const std::string& argument : arguments) argv.push_back(argument.c_str());
   ::testing::internal::CaptureStdout();
   ::testing::internal::CaptureStderr();
   Outcome outcome;
-  outcome.code = run_program(static_cast<int>(argv.size()), argv.data(), environments);
+  outcome.code = run_program(static_cast<int>(argv.size()), argv.data(), environments, observer);
   outcome.out = ::testing::internal::GetCapturedStdout();
   outcome.err = ::testing::internal::GetCapturedStderr();
   return outcome;

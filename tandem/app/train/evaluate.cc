@@ -4,6 +4,7 @@
 #include "tandem/app/train/evaluate.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "tandem/app/config/policy_keys.h"
@@ -70,6 +71,13 @@ class Player {
       for (std::size_t k = 0; k < seat.agents.size(); ++k) arrays_[seat.agents[k]] = seat.now.arrays_of(k);
     }
     if (how_.shown.episodes > 0) camera_.emplace(one_.get(), several_.get(), how_.shown);
+    metrics_.resize(static_cast<std::size_t>(envs) * metrics().size());
+    arrays_.front().env.metrics = metrics_.data();
+  }
+
+  // Those of the environment's spec.
+  [[nodiscard]] const std::vector<rl::Metric>& metrics() const {
+    return several_ ? several_->spec().metrics : one_->spec().metrics;
   }
 
   // Plays one episode in each of the first `count` environments and appends the results. All environments step until
@@ -89,6 +97,10 @@ class Player {
     const auto before = static_cast<std::int64_t>(into.whole.returns.size());
     std::size_t left = arrays_.size() * count;
     if (camera_) camera_->begin(before, count);
+    // By metric and environment, of the episodes that have ended.
+    std::vector<std::vector<std::optional<double>>> measured(metrics().size());
+    for (std::vector<std::optional<double>>& its : measured) its.resize(count);
+    std::vector<std::size_t> in_game(count, arrays_.size());
     for (std::int64_t made = 0; left > 0 && made < how_.most_steps; ++made) {
       step();
       if (camera_) camera_->after_step(arrays_);
@@ -101,11 +113,18 @@ class Player {
           ++played[agent].lengths[env];
           finished[agent][env] = its.terminated[env] | its.truncated[env];
           left -= finished[agent][env];
+          in_game[env] -= finished[agent][env];
+          if (in_game[env] == 0) measure(env, measured);
         }
       }
       how_.on_step(before + static_cast<std::int64_t>(count - (left + arrays_.size() - 1) / arrays_.size()), steps_);
     }
     take(played, finished, into);
+    for (std::size_t metric = 0; metric < measured.size(); ++metric) {
+      for (const std::optional<double>& value : measured[metric]) {
+        if (value) into.metrics[metric].values.push_back(*value);
+      }
+    }
   }
 
  private:
@@ -120,6 +139,14 @@ class Player {
     }
     if (one_) one_->step(actions_.front(), arrays_.front().env);
     if (several_) several_->step(actions_, arrays_);
+  }
+
+  // Of the episode of environment `env` that has ended with this step; a NaN is not known.
+  void measure(std::size_t env, std::vector<std::vector<std::optional<double>>>& measured) const {
+    for (std::size_t metric = 0; metric < measured.size(); ++metric) {
+      const double value = metrics_[env * measured.size() + metric];
+      if (!std::isnan(value)) measured[metric][env] = value;
+    }
   }
 
   // Appends the round's episodes: for each agent, and for the whole the sum of returns and the longest length.
@@ -152,6 +179,7 @@ class Player {
   std::optional<Camera> camera_;         // where episodes are shown
   std::vector<rl::AgentArrays> arrays_;  // by agent of the environment
   std::vector<rl::EnvActions> actions_;  // likewise
+  std::vector<double> metrics_;          // [environments, metrics], of episodes that ended
 };
 
 }  // namespace
@@ -204,6 +232,7 @@ Evaluation evaluate(const learner::ReadPart& read_part, const TrainOptions& opti
         {.trained = std::move(trained), .agents = policy.agents, .now = std::move(now), .actor = std::move(actor)});
   }
   Player player(std::move(seats), environments, options.env, static_cast<int>(envs), how);
+  for (const rl::Metric& metric : player.metrics()) result.metrics.push_back({.name = metric.name, .values = {}});
   for (std::int64_t first = 0; first < how.episodes; first += envs) {
     std::vector<std::uint64_t> seeds;
     // The last round draws seeds for rows that do not count, since a reset takes one for every environment.

@@ -38,9 +38,18 @@ struct AgentEvaluation {
   Episodes played = {};
 };
 
+/// A metric of the environment's own (rl/env/env_metrics.h), by its name in the spec.
+struct MetricValues {
+  std::string name = {};
+  /// One an episode that ended, in their order; none of those that were cut short, and where it is not known. So
+  /// element e need not be episode e.
+  std::vector<double> values = {};
+};
+
 struct Evaluation {
   Episodes whole = {};                       // returns summed over the agents, lengths until the last one's end
   std::vector<AgentEvaluation> agents = {};  // in the environment's order; empty when it is one of a single agent
+  std::vector<MetricValues> metrics = {};    // in the order of the spec
 };
 
 /// A moment of an episode that is shown. Episodes count from 1. Step 0 is the begin; the return is that of the steps so

@@ -102,9 +102,9 @@ Summary summary_of(const TrainOptions& options, const RunProgress& progress, Run
           .cpu = instruction_sets(options)};
 }
 
-void save_run(const rl::TrainingRun& run, const TrainOptions& options, const learner::StateParts& parts,
-              const RunProgress& progress, const std::string& config, std::optional<double> score,
-              model::CheckpointStore& store) {
+std::filesystem::path save_run(const rl::TrainingRun& run, const TrainOptions& options,
+                               const learner::StateParts& parts, const RunProgress& progress, const std::string& config,
+                               std::optional<double> score, model::CheckpointStore& store) {
   model::CheckpointWriter writer = store.begin(run.updates());
   for (const auto& [name, tensors] : parts) writer.write_part(name, tensors);
   model::CheckpointInfo info{.kind = options.algo,
@@ -120,6 +120,7 @@ void save_run(const rl::TrainingRun& run, const TrainOptions& options, const lea
   if (progress.solved_at_env_steps) info.counters[kSolved] = *progress.solved_at_env_steps;
   if (progress.resumed == ResumeExactness::kInexact) info.counters[kInexact] = 1;
   writer.commit(info);
+  return writer.folder();
 }
 
 std::string config_of(const model::Checkpoint& checkpoint) { return text_of(checkpoint.info(), "config"); }

@@ -37,9 +37,9 @@ struct RunProgress {
 /// Writes a checkpoint of the run as it is between two updates; `parts`: what run.save() gave; `config`: its
 /// config.yaml; `score`: larger is better. Returns when the disk holds it. Throws CheckpointError when the disk
 /// refuses; earlier checkpoints are whole then.
-void save_run(const rl::TrainingRun& run, const TrainOptions& options, const learner::StateParts& parts,
-              const RunProgress& progress, const std::string& config, std::optional<double> score,
-              model::CheckpointStore& store);
+std::filesystem::path save_run(const rl::TrainingRun& run, const TrainOptions& options,
+                               const learner::StateParts& parts, const RunProgress& progress, const std::string& config,
+                               std::optional<double> score, model::CheckpointStore& store);
 
 /// Updates of a line of metrics.jsonl in the run that wrote the checkpoint.
 [[nodiscard]] std::int64_t metrics_interval(const model::Checkpoint& checkpoint);

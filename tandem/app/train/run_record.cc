@@ -4,8 +4,10 @@
 // cut before the kept line is written, and sinks are opened after both.
 #include "tandem/app/train/run_record.h"
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <span>
 #include <sstream>
 
 #include "tandem/app/config/algorithm.h"
@@ -160,10 +162,15 @@ void RunRecord::evaluate(const learner::StateParts& policies, const rl::EnvRegis
   last_.figures.add("eval_return_mean", mean);
   last_.figures.add("eval_length_mean", mean_of(its.whole.lengths));
   last_.figures.add("eval_return_best", *best_return_);
+  for (const auto& [name, values] : its.metrics)
+    last_.figures.add(concat("eval_", rl::kEnvFigures, name),
+                      values.empty() ? std::nullopt : std::optional(mean_of(values)));
   last_.figures.add("eval_ms", 1e3 * seconds_since(start));
   std::string line =
       concat("evaluation after ", count_text(static_cast<double>(run_.env_steps())), " steps: return ",
              value_text(mean), " over ", counted(eval.episodes, "episode"), is_best ? ", the best so far" : "");
+  for (const auto& [name, values] : std::span(its.metrics).first(std::min<std::size_t>(2, its.metrics.size())))
+    line += concat(", ", name, " ", values.empty() ? "-" : value_text(mean_of(values)));
   if (its.whole.cut_short > 0) line += concat("; ", its.whole.cut_short, " cut short after ", eval.max_steps, " steps");
   reached_target_ = eval.stop_at && mean >= *eval.stop_at;
   if (reached_target_) line += concat("; eval.stop_at ", *eval.stop_at, " is reached: the run ends");
@@ -235,12 +242,16 @@ bool RunRecord::checkpoint_due(std::int64_t saved_updates) const {
   return when.every_seconds && seconds_since(saved_at_) >= *when.every_seconds;
 }
 
-void RunRecord::checkpoint(const learner::StateParts& parts) {
+SavedCheckpoint RunRecord::checkpoint(const learner::StateParts& parts) {
   std::optional<double> score;
   if (!run_.episodes().empty()) score = run_.episodes().mean_return();
-  save_run(run_, options_, parts, progress_, config_, score, store_);
+  SavedCheckpoint saved{.folder = save_run(run_, options_, parts, progress_, config_, score, store_),
+                        .updates = run_.updates(),
+                        .env_steps = run_.env_steps(),
+                        .score = score};
   saved_at_ = Clock::now();
   place_.log.debug(concat("checkpoint after update ", run_.updates()));
+  return saved;
 }
 
 Summary RunRecord::summary_of(RunEnd end) const {

@@ -34,8 +34,10 @@ class RunRecord {
   /// One update was made. Turns the report into the numbers of a line and shows the progress; writes no numbers but
   /// those of rollouts.jsonl.
   void account(const rl::RunReport& report);
-  /// The update which was accounted as a line of metrics.jsonl, whether it is written there or not.
+  /// The update which was accounted as a line of metrics.jsonl, whether it is written there or not; as its text, and as
+  /// its figures.
   [[nodiscard]] std::string line() const;
+  [[nodiscard]] Record figures() const { return to_record(last_); }
   /// Writes that line, if one of `log.every_updates` is due, when no rank goes back behind the update any more.
   void write_line();
   /// Whether the run is to be evaluated after this update; `is_last`: the run ends with it.
@@ -50,7 +52,7 @@ class RunRecord {
   /// `saved_updates`: how many updates the last checkpoint holds; 0 without one.
   [[nodiscard]] bool checkpoint_due(std::int64_t saved_updates) const;
   /// Writes a checkpoint of the run's `parts`. Blocks until the disk holds it.
-  void checkpoint(const learner::StateParts& parts);
+  SavedCheckpoint checkpoint(const learner::StateParts& parts);
   /// Writes the summary and draws the picture. Called once in place of failed(). The last update gets a line even where
   /// none was due, so that the curve reaches the end.
   Summary finish(RunEnd end, const std::vector<learner::ReplicaTeam::Work>& work, const std::string& params_sha256,

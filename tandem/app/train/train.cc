@@ -24,6 +24,46 @@ namespace {
 // How rank 0 says that a training starts.
 constexpr double kBegins = 0, kGoesOnFromCheckpoint = 1, kGoesOnFromKept = 2, kBeginsWarm = 3;
 
+// Tells an observer of a run. Episodes end in the middle of an update, which may still fail and be made again; so they
+// are kept until it is over.
+class Watcher {
+ public:
+  Watcher(const RunObserver& observer, rl::TrainingRun& run) : observer_(observer) {
+    if (observer_.on_episode) run.listen_to_episodes([this](const rl::Episode& episode) { ended_.push_back(episode); });
+  }
+
+  void updated(const Record& line) {
+    const Span span("observer");
+    tell_episodes();
+    if (observer_.on_update) call("on_update", [&] { observer_.on_update(line); });
+  }
+  void saved(const SavedCheckpoint& checkpoint) const {
+    const Span span("observer");
+    if (observer_.on_checkpoint) call("on_checkpoint", [&] { observer_.on_checkpoint(checkpoint); });
+  }
+  void tell_episodes() {
+    for (const rl::Episode& episode : ended_) call("on_episode", [&] { observer_.on_episode(episode); });
+    ended_.clear();
+  }
+
+ private:
+  template <typename Call>
+  static void call(const char* name, const Call& function) {
+    try {
+      function();
+    } catch (const Error&) {
+      throw;
+    } catch (const std::exception& error) {
+      throw RunError(concat("the program's own ", name, "() failed: ", error.what()));
+    } catch (...) {
+      throw RunError(concat("the program's own ", name, "() threw something that is not a std::exception"));
+    }
+  }
+
+  const RunObserver& observer_;
+  std::vector<rl::Episode> ended_;
+};
+
 // The loop of a run, as every rank does it; rank 0 keeps the record.
 class Training {
  public:
@@ -41,11 +81,11 @@ class Training {
   [[nodiscard]] RankWatch& watch() { return watch_; }
   [[nodiscard]] rl::TrainingRun& run() { return *run_; }
 
-  // `record`: null on ranks other than 0. `tell`: of an environment of this rank that failed and was made anew. Returns
-  // nothing when it is time to meet anew. The order within a round matters: the update is kept by all ranks before rank
-  // 0 writes its line, and the line is written before a checkpoint. Ranks leave the loop together, since decide()
-  // returns the same on all of them.
-  std::optional<RunEnd> loop(RunRecord* record, const std::function<void(const std::string&)>& tell) {
+  // `record`, `watcher`: null on ranks other than 0. `tell`: of an environment of this rank that failed and was made
+  // anew. Returns nothing when it is time to meet anew. The order within a round matters: the update is kept by all
+  // ranks before rank 0 writes its line, and the line is written before a checkpoint. Ranks leave the loop together,
+  // since decide() returns the same on all of them.
+  std::optional<RunEnd> loop(RunRecord* record, Watcher* watcher, const std::function<void(const std::string&)>& tell) {
     keep("");
     Decision decision = decide(record, false);  // a signal may have come before the first update
     while (decision.stop == StopRequest::kNone && !decision.target_reached &&
@@ -64,15 +104,17 @@ class Training {
       if (restarts_) std::ranges::for_each(restarts_->take_remarks(), tell);
       decision = decide(record, record != nullptr && record->checkpoint_due(std::max<std::int64_t>(saved_updates_, 0)));
       if (record != nullptr) record->write_line();  // all have kept the update: what is read there is not made again
-      if (decision.checkpoint) checkpoint(record);
+      if (watcher != nullptr) watcher->updated(record->figures());
+      if (decision.checkpoint) checkpoint(record, watcher);
     }
     asked_ = decision.stop;
     if (record != nullptr && asked_ != StopRequest::kNone) record->stopping(decision.rank, decision.signal);
-    if (run_->updates() != saved_updates_) checkpoint(record);
+    if (run_->updates() != saved_updates_) checkpoint(record, watcher);
     if (!run_->all_reported()) {  // a checkpoint learns from what is on its way
       const rl::RunReport rest = run_->report_rest();
       if (record != nullptr) record->account(rest);
     }
+    if (watcher != nullptr) watcher->tell_episodes();
     return run_->env_steps() >= total_steps_ || decision.target_reached ? RunEnd::kFinished : RunEnd::kStopped;
   }
 
@@ -166,18 +208,20 @@ class Training {
   }
 
   // All ranks call save(), though only rank 0 writes the result.
-  void checkpoint(RunRecord* record) {
+  void checkpoint(RunRecord* record, Watcher* watcher) {
     const Span span("checkpoint");
     watch_.at(RankWatch::Stage::kSave);
+    std::optional<SavedCheckpoint> saved;
     if (kept_ != nullptr) {  // that of this update
-      if (record != nullptr) record->checkpoint(kept_->parts);
+      if (record != nullptr) saved = record->checkpoint(kept_->parts);
     } else {
       const learner::StateParts parts = run_->save();
-      if (record != nullptr) record->checkpoint(parts);
+      if (record != nullptr) saved = record->checkpoint(parts);
     }
     // While rank 0 writes, nobody begins a rollout that it would be late in.
     if (ranks_.size() > 1) (void)ranks_.gather({0.0});
     saved_updates_ = run_->updates();
+    if (watcher != nullptr) watcher->saved(*saved);
   }
 
   const std::int64_t total_steps_;
@@ -262,6 +306,8 @@ std::optional<Trained> train(const Configuration& configuration, const rl::EnvRe
   } else if (is_warm) {
     begin_warm(run, options, place);
   }
+  std::optional<Watcher> watcher;
+  if (place.observer != nullptr) watcher.emplace(*place.observer, run);
   record.begin();
   training.watch().publish(place.folder.paths().status(),
                            {.env = options.env,
@@ -273,7 +319,7 @@ std::optional<Trained> train(const Configuration& configuration, const rl::EnvRe
   const auto warn = [&place](const std::string& remark) { place.log.warning(remark); };
   std::optional<RunEnd> end;
   try {
-    end = training.loop(&record, warn);
+    end = training.loop(&record, watcher ? &*watcher : nullptr, warn);
   } catch (const HungThread& error) {
     record.failed(error.what());
     training.watch().end(RunEnd::kFailed);
@@ -308,7 +354,7 @@ std::optional<RunEnd> follow(const TrainOptions& options, const rl::EnvRegistry&
   const auto warn = [](const std::string& remark) { std::cerr << concat("tandem: warning: ", remark, "\n"); };
   std::optional<RunEnd> end;
   try {
-    end = training.loop(nullptr, warn);
+    end = training.loop(nullptr, nullptr, warn);
   } catch (const HungThread& error) {
     end_process(error);
     throw;

@@ -14,6 +14,7 @@
 #include "tandem/app/run/stop_signals.h"
 #include "tandem/app/run/summary.h"
 #include "tandem/app/train/run_checkpoint.h"
+#include "tandem/app/train/run_observer.h"
 #include "tandem/base/error.h"
 #include "tandem/learner/ranks.h"
 #include "tandem/model/files/checkpoint.h"
@@ -32,6 +33,8 @@ struct TrainPlace {
   /// The state of a run that goes on when ranks die, kept after every update; null in other runs. What
   /// exists in it comes before a checkpoint.
   KeptState* kept = nullptr;
+  /// Called as its header says; null: nobody watches.
+  const RunObserver* observer = nullptr;
 };
 
 /// How a run ended, and what any of its ranks was asked for by then: the same on all ranks. Only rank 0 gets the

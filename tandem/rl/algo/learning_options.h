@@ -7,18 +7,10 @@
 #include <string>
 
 #include "tandem/base/text.h"
+#include "tandem/rl/algo/schedule.h"
 #include "tandem/rl/rollout/time_limit.h"
 
 namespace tandem::rl {
-
-/// How a number changes over the run: kLinear falls to zero at total_steps.
-enum class Schedule { kConstant, kLinear };
-
-/// `value` at `progress` (0 at the start, 1 at total_steps).
-/// Never below zero, also when a run goes beyond total_steps.
-[[nodiscard]] inline double scheduled(double value, Schedule schedule, double progress) {
-  return schedule == Schedule::kConstant ? value : value * std::max(0.0, 1.0 - progress);
-}
 
 /// How the loss and its gradients are computed. All give the same numbers to rounding, the last two the same bits.
 enum class LossKernel {

@@ -89,6 +89,7 @@ void add_policy(const PolicyReport& policy, Record& record) {
 
 Record figures_of(const RunReport& report) {
   Record record;
+  for (const MetricReport& metric : report.metrics) record.add(concat(kEnvFigures, metric.name), metric.mean);
   add_learning(report.learning, "", record);
   record.add("sample_ms", ms(report.sample_seconds)).add("load_ms", ms(report.learning.load_seconds));
   record.add("learn_ms", ms(report.learning.learn_seconds)).add("sync_ms", ms(report.learning.sync_seconds));

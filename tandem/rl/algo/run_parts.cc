@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
@@ -16,6 +17,8 @@
 
 namespace tandem::rl {
 namespace {
+
+constexpr const char* kMetric = "metric/";  // of each episode, in the part "run"
 
 // The random stream of one of this rank's shards.
 at::Generator& generator_of(learner::ReplicaTeam& team, int shard) {
@@ -141,16 +144,28 @@ const at::Tensor& find(const model::NamedTensors& tensors, const std::string& na
   throw CheckpointError(concat("part '", part, "' of the checkpoint has no '", name, "'"));
 }
 
-model::NamedTensors run_part_of(const std::vector<std::int64_t>& counters, const EpisodeWindow& episodes) {
+void report_metrics(const Spec& spec, const EpisodeWindow& episodes, RunReport& report) {
+  for (std::size_t i = 0; i < spec.metrics.size(); ++i)
+    report.metrics.push_back({.name = spec.metrics[i].name, .mean = episodes.mean_metric(i)});
+}
+
+model::NamedTensors run_part_of(const std::vector<std::int64_t>& counters, const EpisodeWindow& episodes,
+                                const std::vector<Metric>& metrics) {
   std::vector<double> returns;
   std::vector<std::int64_t> lengths;
   for (const Episode& episode : episodes.episodes()) {
     returns.push_back(episode.episode_return);
     lengths.push_back(episode.length);
   }
-  return {{"counters", at::tensor(counters, at::kLong)},
-          {"episode_return", at::tensor(returns, at::kDouble)},
-          {"episode_length", at::tensor(lengths, at::kLong)}};
+  model::NamedTensors part{{"counters", at::tensor(counters, at::kLong)},
+                           {"episode_return", at::tensor(returns, at::kDouble)},
+                           {"episode_length", at::tensor(lengths, at::kLong)}};
+  for (std::size_t i = 0; i < metrics.size(); ++i) {
+    std::vector<double> values;
+    for (const Episode& episode : episodes.episodes()) values.push_back(episode.metrics.at(i));
+    part.emplace_back(kMetric + metrics[i].name, at::tensor(values, at::kDouble));
+  }
+  return part;
 }
 
 // The number of counters tells a checkpoint of another kind of run.
@@ -163,13 +178,25 @@ std::vector<std::int64_t> counters_of(const model::NamedTensors& run, std::size_
   return {counter, counter + count};
 }
 
-// Only returns and lengths are kept: step and row serve to order new episodes.
-void restore_episodes(const model::NamedTensors& run, std::int64_t total, EpisodeWindow& episodes) {
+// Returns, lengths and metrics are kept: step and row serve to order new episodes.
+void restore_episodes(const model::NamedTensors& run, std::int64_t total, EpisodeWindow& episodes,
+                      const std::vector<Metric>& metrics) {
   const at::Tensor returns = find(run, "episode_return", "run"), lengths = find(run, "episode_length", "run");
   std::vector<Episode> all;
   for (std::int64_t i = 0; i < std::min(returns.numel(), lengths.numel()); ++i) {
-    all.push_back(
-        {.episode_return = returns.const_data_ptr<double>()[i], .length = lengths.const_data_ptr<std::int64_t>()[i]});
+    all.push_back({.episode_return = returns.const_data_ptr<double>()[i],
+                   .length = lengths.const_data_ptr<std::int64_t>()[i],
+                   .metrics = std::vector<double>(metrics.size(), std::numeric_limits<double>::quiet_NaN())});
+  }
+  for (std::size_t m = 0; m < metrics.size(); ++m) {
+    const std::string name = kMetric + metrics[m].name;
+    const auto found = std::ranges::find(run, name, [](const auto& tensor) { return tensor.first; });
+    if (found == run.end()) continue;
+    const at::Tensor& values = found->second;
+    if (values.scalar_type() != at::kDouble || values.numel() != static_cast<std::int64_t>(all.size()))
+      throw CheckpointError(concat("part 'run' of the checkpoint has ", values.numel(), " values of ", name, " for ",
+                                   all.size(), " episodes"));
+    for (std::size_t i = 0; i < all.size(); ++i) all[i].metrics[m] = values.const_data_ptr<double>()[i];
   }
   episodes.restore(std::move(all), total);
 }

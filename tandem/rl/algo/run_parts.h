@@ -92,6 +92,10 @@ void report_episodes(const EpisodeWindow& episodes, Report& report) {
   report.episodes = episodes.total();
 }
 
+/// Appends the means of the environments' own metrics to the report, all of them, known or not, so that each line of
+/// metrics has the same names. `spec`: of the environments as a whole.
+void report_metrics(const Spec& spec, const EpisodeWindow& episodes, RunReport& report);
+
 /// Names of checkpoint parts. Shards and groups are numbered over the run, so that any topology finds them.
 [[nodiscard]] std::string shard_part(int shard);
 [[nodiscard]] std::string group_part(int group);
@@ -110,12 +114,17 @@ void report_episodes(const EpisodeWindow& episodes, Report& report) {
 [[nodiscard]] const at::Tensor& find(const model::NamedTensors& tensors, const std::string& name,
                                      const std::string& part);
 
-/// The part "run": counters, and the episodes of the window.
-[[nodiscard]] model::NamedTensors run_part_of(const std::vector<std::int64_t>& counters, const EpisodeWindow& episodes);
+/// The part "run": counters, and the episodes of the window with their metrics, which are those of the environments'
+/// spec; episodes of agents have none.
+[[nodiscard]] model::NamedTensors run_part_of(const std::vector<std::int64_t>& counters, const EpisodeWindow& episodes,
+                                              const std::vector<Metric>& metrics = {});
 /// Its counters. Throws CheckpointError when there are not `count`.
 [[nodiscard]] std::vector<std::int64_t> counters_of(const model::NamedTensors& run, std::size_t count);
-/// `total`: episodes that ever ended, those that the window has forgotten included.
-void restore_episodes(const model::NamedTensors& run, std::int64_t total, EpisodeWindow& episodes);
+/// `total`: episodes that ever ended, those that the window has forgotten included. Metrics are found by their names;
+/// one that the environments did not have then is not known of those episodes. Throws CheckpointError when the tensors
+/// do not fit each other.
+void restore_episodes(const model::NamedTensors& run, std::int64_t total, EpisodeWindow& episodes,
+                      const std::vector<Metric>& metrics = {});
 
 /// Appends the parts of env groups that are numbered from `first`, of RolloutWorker or MultiAgentWorker.
 template <typename Groups>

@@ -4,6 +4,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -107,14 +108,22 @@ struct PolicyReport {
   std::int64_t episodes = 0;  // of its agents, finished so far
 };
 
+/// A metric of the environment's own (rl/env/env_metrics.h). Episodes that were cut by a failure of the environment, or
+/// that ended before the environment had the metric, have no value and no part in the mean.
+struct MetricReport {
+  std::string name;
+  std::optional<double> mean;  // of the last 100 episodes; none before one has ended for which it is known
+};
+
 /// One update's numbers, over the whole run.
 struct RunReport {
   LearnReport learning;            // times: of the slowest replica
   double sample_seconds = 0;       // of the slowest replica
   double episode_return_mean = 0;  // of the last 100 episodes, in the environment's own rewards
   double episode_length_mean = 0;
-  std::int64_t episodes = 0;        // finished so far
-  std::vector<RankReport> ranks{};  // by rank; none of one rank that samples meanwhile
+  std::int64_t episodes = 0;            // finished so far
+  std::vector<MetricReport> metrics{};  // of the environment's spec, in its order
+  std::vector<RankReport> ranks{};      // by rank; none of one rank that samples meanwhile
   std::optional<RolloutReport> rollouts{};
   std::optional<pipeline::PipelineReport> pipeline{};  // of runs that sample and learn at the same time
   std::vector<PolicyReport> policies{};                // of runs of several agents
@@ -126,12 +135,14 @@ struct RunReport {
 ///     JsonlSink sink("metrics.jsonl");
 ///     while (run.env_steps() < total_steps) sink.write(rl::figures_of(run.update()));
 ///
-/// They are the losses and times of the update; then, where the report has them, the figures of ranks (rank_NAME_min,
-/// _mean, _max), of rollouts that may end early, of the pipeline, of gradients that may be dropped (steps_made,
-/// replica/K/NAME) and of policies (policy/NAME/...). Times are in milliseconds.
-/// Groups of figures that the run does not have are left out. The program writes the same names behind its own; the
-/// list of all names is in docs/metrics.md.
+/// They are the environment's own metrics (env/NAME), the losses and times of the update; then, where the report has
+/// them, the figures of ranks (rank_NAME_min, _mean, _max), of rollouts that may end early, of the pipeline, of
+/// gradients that may be dropped (steps_made, replica/K/NAME) and of policies (policy/NAME/...). Times are in
+/// milliseconds. Groups of figures that the run does not have are left out. The program writes the same names behind
+/// its own; the list of all names is in docs/metrics.md.
 [[nodiscard]] Record figures_of(const RunReport& report);
+/// What the names of an environment's own metrics begin with in a record.
+inline constexpr const char* kEnvFigures = "env/";
 
 class TrainingRun {
  public:
@@ -149,6 +160,10 @@ class TrainingRun {
   [[nodiscard]] virtual std::int64_t updates() const = 0;
   [[nodiscard]] virtual std::int64_t env_steps() const = 0;
   [[nodiscard]] virtual const EpisodeWindow& episodes() const = 0;
+  /// From now on `told` is called for each episode of an environment that has ended, of all ranks, within update(),
+  /// report_rest(), save() and the hashes, on the caller's thread, in an order that is the same on any topology. It
+  /// must not throw and not call the run. Throws ConfigError where an algorithm does not tell of single episodes.
+  virtual void listen_to_episodes(std::function<void(const Episode&)> told);
   [[nodiscard]] virtual const Spec& spec() const = 0;
   /// Counts the replicas of all ranks.
   [[nodiscard]] virtual int replicas() const = 0;
@@ -181,5 +196,9 @@ class TrainingRun {
   /// of another shape, OutdatedCheckpoint where an earlier build is the cause; the run is then of no further use.
   virtual RolloutWorker::Resumed load(const learner::ReadPart& read_part) = 0;
 };
+
+inline void TrainingRun::listen_to_episodes(std::function<void(const Episode&)> /*told*/) {
+  throw ConfigError("this algorithm does not tell of single episodes: leave on_episode out");
+}
 
 }  // namespace tandem::rl

@@ -3,8 +3,8 @@
 //   std::unique_ptr<EnvGroup> group = std::make_unique<EnvGroupOf<Corridor>>(64);
 //
 // The adapter adds all that a group owes the runtime and that a user's struct need not know of: time limits, autoreset
-// in the same step, final observations, checks of sizes and values, saved states, and errors that name the environment
-// and the step.
+// in the same step, final observations, checks of sizes and values, means of metrics, saved states, and errors that
+// name the environment and the step.
 //
 // Seeds: environment e draws from NumpyGenerator(seeds[e]), over all its episodes until the next reset(). A struct that
 // resets from a seed gets seeds[e] itself for its first episode and draws of that generator for the later ones.
@@ -23,6 +23,7 @@
 #include "tandem/rl/env/env_concepts.h"
 #include "tandem/rl/env/env_faults.h"
 #include "tandem/rl/env/env_group.h"
+#include "tandem/rl/env/env_metrics.h"
 #include "tandem/rl/env/env_options.h"
 #include "tandem/rl/env/observation_writer.h"
 #include "tandem/rl/env/state_bytes.h"
@@ -51,7 +52,9 @@ class EnvGroupOf final : public EnvGroup {
   /// `options`: of a struct that has some (env_options.h).
   explicit EnvGroupOf(
       int count, const Make& make = [] { return std::make_unique<Env>(); }, const EnvOptionTexts& options = {})
-      : giver_(options), slots_(make_slots(count, make, giver_)), spec_(slots_.front().env->spec()) {
+      : giver_(options),
+        slots_(make_slots(count, make, giver_)),
+        spec_(with_metrics<Env>(Spec(slots_.front().env->spec()))) {
     check_spec(spec_);
     check_types();
   }
@@ -81,8 +84,8 @@ class EnvGroupOf final : public EnvGroup {
   void set_progress(double share) override { giver_.set_progress(share); }
   [[nodiscard]] bool can_save() const override { return SavesItsState<Env>; }
   /// The bytes: format, id and number of environments, then for each environment its generator, its elapsed steps, its
-  /// options where it has some, and the bytes of its own save(), with their length. Throws EnvError unless can_save(),
-  /// and when the struct's own save() fails.
+  /// options and the sums of its metrics where it has some, and the bytes of its own save(), with their length. Throws
+  /// EnvError unless can_save(), and when the struct's own save() fails.
   [[nodiscard]] std::vector<std::byte> save() const override {
     if constexpr (!SavesItsState<Env>) {
       throw EnvError(concat(spec_.id, ": its states cannot be saved: it has no save() and load()"));
@@ -93,6 +96,7 @@ class EnvGroupOf final : public EnvGroup {
         // The generator belongs to the adapter, so a struct that keeps a reference need not save it.
         slots_[e].put(writer);
         giver_.put(slots_[e].options, writer);
+        keeper_.put(slots_[e].sums, writer);
         guarded(e, EnvCall::kSave, [&] { writer.put_range(std::as_const(*slots_[e].env).save()); });
       }
       return writer.take();
@@ -114,6 +118,7 @@ class EnvGroupOf final : public EnvGroup {
         start(e, nullptr, out);
         slots_[e].get(reader, e, spec_.max_episode_steps);
         guarded<CheckpointError>(e, EnvCall::kLoad, [&] { giver_.get(reader, *slots_[e].env, slots_[e].options); });
+        keeper_.get(reader, slots_[e].sums);
         const std::span<const std::byte> bytes = reader.get_bytes();
         guarded<CheckpointError>(e, EnvCall::kLoad, [&] {
           write_observation(spec_, slots_[e].env->load(bytes), out.observation, e);
@@ -147,10 +152,11 @@ class EnvGroupOf final : public EnvGroup {
   struct Slot : EpisodeState {
     std::unique_ptr<Env> env;
     [[no_unique_address]] typename OptionGiver<Env>::Drawn options;
+    [[no_unique_address]] typename MetricKeeper<Env>::Sums sums;
   };
   // Version of the bytes of save(); a change of their layout needs the next number. The first value of every saved
   // state; load() refuses another one.
-  static constexpr std::uint32_t kStateFormat = OptionGiver<Env>::kStateFormat;
+  static constexpr std::uint32_t kStateFormat = OptionGiver<Env>::kStateFormat + MetricKeeper<Env>::kStateFormat;
 
   // Errors of Tandem's own types pass unchanged, so that a ConfigError of the user's constructor stays one; others
   // become an EnvError with the environment's number.
@@ -185,6 +191,7 @@ class EnvGroupOf final : public EnvGroup {
   void start(std::size_t e, const std::uint64_t* first_seed, const EnvArrays& out) {
     Slot& slot = slots_[e];
     slot.elapsed = 0;
+    keeper_.begin_episode(slot.sums);
     guarded(e, EnvCall::kReset, [&] {
       giver_.begin_episode(*slot.env, slot.random, slot.options);
       write_observation(spec_, call_reset(*slot.env, slot.random, first_seed), out.observation, e);
@@ -212,6 +219,8 @@ class EnvGroupOf final : public EnvGroup {
       const bool is_final = ended && !out.final_observation.empty();
       write_observation(spec_, result.observation, is_final ? out.final_observation : out.observation, e);
       if (!ended) write_mask(e, out);
+      keeper_.add_step(*slot.env, slot.sums);
+      if (ended) keeper_.tell(*slot.env, slot.sums, slot.elapsed + 1, metrics_of(e, out));
     });
     ++slot.elapsed;
     if (!ended) return;
@@ -228,6 +237,11 @@ class EnvGroupOf final : public EnvGroup {
       slots_[e].env->action_mask(allowed);
       check_mask(spec_.action, allowed);
     }
+  }
+
+  // Where the metrics of environment e belong; null where nobody wants them.
+  [[nodiscard]] double* metrics_of(std::size_t e, const EnvArrays& out) const {
+    return out.metrics == nullptr ? nullptr : out.metrics + e * spec_.metrics.size();
   }
 
   // Compares the struct's own types with its spec, once, so that no step has to.
@@ -254,6 +268,7 @@ class EnvGroupOf final : public EnvGroup {
   }
 
   OptionGiver<Env> giver_;
+  [[no_unique_address]] MetricKeeper<Env> keeper_;
   std::vector<Slot> slots_;
   const Spec spec_;
   std::function<void(int env)> at_end_;  // of watch_ends()

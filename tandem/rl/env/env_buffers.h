@@ -28,7 +28,8 @@ class EnvBuffers {
         reward_(rows_),
         terminated_(rows_),
         truncated_(rows_),
-        mask_(spec_.has_action_mask ? rows_ * static_cast<std::size_t>(mask_elements(spec_.action)) : 0) {
+        mask_(spec_.has_action_mask ? rows_ * static_cast<std::size_t>(mask_elements(spec_.action)) : 0),
+        metrics_(rows_ * spec_.metrics.size()) {
     for (const Leaf& leaf : spec_.observation) {
       observation_.emplace_back(rows_ * leaf.bytes());
       final_observation_.emplace_back(rows_ * leaf.bytes());
@@ -39,6 +40,7 @@ class EnvBuffers {
     arrays_.reward = reward_.data();
     arrays_.terminated = terminated_.data();
     arrays_.truncated = truncated_.data();
+    arrays_.metrics = metrics_.data();
   }
   /// Copies would share the pointers in arrays_ with the original, so there are none.
   EnvBuffers(const EnvBuffers&) = delete;
@@ -67,6 +69,12 @@ class EnvBuffers {
   [[nodiscard]] std::span<const std::uint8_t> terminated() const { return terminated_; }
   [[nodiscard]] std::span<const std::uint8_t> truncated() const { return truncated_; }
   [[nodiscard]] std::span<const std::uint8_t> action_mask() const { return mask_; }
+  /// The metrics of the episode of environment `row` that ended last, in the order of the spec; zeros before the first
+  /// end, and a NaN where one is not known.
+  [[nodiscard]] std::span<const double> metrics(std::size_t row) const {
+    TANDEM_CHECK(row < rows_, "row ", row);
+    return std::span(metrics_).subspan(row * spec_.metrics.size(), spec_.metrics.size());
+  }
 
  private:
   // Throws InvariantError for a leaf or row that is not there, and for an Element of another size than the leaf's.
@@ -89,6 +97,7 @@ class EnvBuffers {
   // By environment; the mask has mask_elements() entries for each.
   std::vector<double> reward_;
   std::vector<std::uint8_t> terminated_, truncated_, mask_;
+  std::vector<double> metrics_;
   // Pointers into the vectors above, which are never resized.
   EnvArrays arrays_;
 };

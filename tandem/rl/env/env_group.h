@@ -36,6 +36,10 @@ struct EnvArrays {
   std::uint8_t* terminated = nullptr;
   /// [environments], 0 or 1: the episode was cut short, by its time limit or by the environment.
   std::uint8_t* truncated = nullptr;
+  /// [environments, spec.metrics.size()]: the metrics of an episode, written only in rows whose episode ended. A NaN
+  /// stands for a value that is not known. Null: not wanted. Environments of several agents write to the arrays of
+  /// agent 0, when the episode of all has ended.
+  double* metrics = nullptr;
 };
 
 /// Actions for one step, a row for each environment: exactly one of the two is non-null.

@@ -62,11 +62,11 @@ template <typename Env>
   const auto new_env = [] { return std::make_unique<Env>(); };
   const auto spec_with = [](const EnvOptionTexts& options) -> Spec {
     if constexpr (requires { Env::spec(); }) {
-      return Env::spec();
+      return with_metrics<Env>(Spec(Env::spec()));
     } else {
       Env env;
       OptionGiver<Env>(options).begin(env);
-      return env.spec();
+      return with_metrics<Env>(Spec(env.spec()));
     }
   };
   EnvEntry entry{.spec = spec_with({}), .make = [new_env](int count) -> std::unique_ptr<EnvGroup> {
@@ -84,12 +84,13 @@ template <typename Env>
 /// The entry of a user's struct of several agents.
 template <HasSeveralAgents Env>
 [[nodiscard]] MultiAgentEntry entry_of() {
-  MultiAgentEntry entry{.spec = Env::spec(), .make = [](int count) -> std::unique_ptr<MultiAgentGroup> {
+  const auto spec = [] { return with_metrics<Env>(MultiAgentSpec(Env::spec())); };
+  MultiAgentEntry entry{.spec = spec(), .make = [](int count) -> std::unique_ptr<MultiAgentGroup> {
                           return std::make_unique<MultiAgentGroupOf<Env>>(count);
                         }};
   if constexpr (HasOptions<Env>) {
     entry.options = Env::options().list();
-    entry.spec_with = [](const EnvOptionTexts& /*options*/) -> MultiAgentSpec { return Env::spec(); };
+    entry.spec_with = [spec](const EnvOptionTexts& /*options*/) { return spec(); };
     entry.make_with = [](int count, const EnvOptionTexts& options) -> std::unique_ptr<MultiAgentGroup> {
       return std::make_unique<MultiAgentGroupOf<Env>>(count, options);
     };

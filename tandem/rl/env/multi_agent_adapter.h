@@ -19,6 +19,7 @@
 // optional action_mask(std::size_t agent, std::span<std::uint8_t> allowed) const, with the agent's has_action_mask
 // optional render(Canvas& canvas) const: draws the environment, as for EnvGroupOf
 // optional save() const -> bytes and load(std::span<const std::byte>), as for EnvGroupOf
+// optional static options() and configure() (env_options.h); static metrics() (env_metrics.h)
 //
 // Any of these may throw: the run then ends with an EnvError that names the environment, the step and what() of it.
 // Threads: single-thread; environments of different groups run in parallel, so they share no state.
@@ -37,6 +38,7 @@
 #include "tandem/rl/env/env_concepts.h"
 #include "tandem/rl/env/env_faults.h"
 #include "tandem/rl/env/env_group.h"
+#include "tandem/rl/env/env_metrics.h"
 #include "tandem/rl/env/env_options.h"
 #include "tandem/rl/env/numpy_random.h"
 #include "tandem/rl/env/observation_writer.h"
@@ -85,7 +87,7 @@ class MultiAgentGroupOf final : public MultiAgentGroup {
   /// constructor of `Env` throws passes unchanged.
   /// `options`: of a struct that has some (env_options.h).
   explicit MultiAgentGroupOf(int count, const EnvOptionTexts& options = {})
-      : giver_(options), spec_(Env::spec()), whole_(whole_spec(spec_)) {
+      : giver_(options), spec_(with_metrics<Env>(MultiAgentSpec(Env::spec()))), whole_(whole_spec(spec_)) {
     check_spec(spec_);
     if (count < 1) throw ConfigError(concat("a group of ", count, " environments; it needs at least 1"));
     // The spec was checked above, so each agent's part of it can be used.
@@ -134,6 +136,7 @@ class MultiAgentGroupOf final : public MultiAgentGroup {
       for (std::size_t e = 0; e < slots_.size(); ++e) {
         slots_[e].put(writer);
         giver_.put(slots_[e].options, writer);
+        keeper_.put(slots_[e].sums, writer);
         // load() compares their number with that of the agents.
         writer.put_bytes(std::as_bytes(std::span(slots_[e].ended)));
         guarded(e, EnvCall::kSave, [&] { writer.put_range(slots_[e].env.save()); });
@@ -155,6 +158,7 @@ class MultiAgentGroupOf final : public MultiAgentGroup {
         start(e, out);
         slot.get(reader, e, spec_.max_episode_steps);
         guarded<CheckpointError>(e, EnvCall::kLoad, [&] { giver_.get(reader, slot.env, slot.options); });
+        keeper_.get(reader, slot.sums);
         const std::span<const std::byte> ended = reader.get_bytes();
         if (ended.size() != slot.ended.size()) reader.fail(concat("it has ", ended.size(), " agents"));
         std::memcpy(slot.ended.data(), ended.data(), ended.size());
@@ -185,13 +189,14 @@ class MultiAgentGroupOf final : public MultiAgentGroup {
   struct Slot : EpisodeState {
     Env env;
     [[no_unique_address]] typename OptionGiver<Env>::Drawn options;
+    [[no_unique_address]] typename MetricKeeper<Env>::Sums sums;
     // By agent, 0 or 1: whether its own episode has ended; and whether it acts in the next step.
     std::vector<std::uint8_t> ended;
     // It decides whose actions the next step takes; load() makes it anew.
     std::vector<std::uint8_t> acts;
   };
   // Version of the bytes of save(); a change of their layout needs the next number.
-  static constexpr std::uint32_t kStateFormat = OptionGiver<Env>::kStateFormat;
+  static constexpr std::uint32_t kStateFormat = OptionGiver<Env>::kStateFormat + MetricKeeper<Env>::kStateFormat;
 
   // Compares the type of observe() with every agent's leaves, and masks with has_action_mask, once.
   void check_types() const {
@@ -210,6 +215,7 @@ class MultiAgentGroupOf final : public MultiAgentGroup {
   void start(std::size_t e, std::span<const AgentArrays> out) {
     Slot& slot = slots_[e];
     slot.elapsed = 0;
+    keeper_.begin_episode(slot.sums);
     std::ranges::fill(slot.ended, std::uint8_t{0});
     guarded(e, EnvCall::kReset, [&] {
       giver_.begin_episode(slot.env, slot.random, slot.options);
@@ -230,6 +236,8 @@ class MultiAgentGroupOf final : public MultiAgentGroup {
       slot.env.step(actions_, outcomes_);
       ended = take_outcomes(e, out);
       if (!ended) show_next(e, out);
+      keeper_.add_step(slot.env, slot.sums);
+      if (ended) keeper_.tell(slot.env, slot.sums, slot.elapsed + 1, metrics_of(e, out));
     });
     ++slot.elapsed;
     if (!ended) return;
@@ -305,6 +313,12 @@ class MultiAgentGroupOf final : public MultiAgentGroup {
     if (!any) throw EnvError("no agent acts next, and not all of them have ended");
   }
 
+  // Where the metrics of environment e belong; null where nobody wants them.
+  [[nodiscard]] double* metrics_of(std::size_t e, std::span<const AgentArrays> out) const {
+    double* const all = out.front().env.metrics;
+    return all == nullptr ? nullptr : all + e * spec_.metrics.size();
+  }
+
   // Runs `action`, a call into environment e; its errors become a Failure that says where it was (guard_call()).
   template <typename Failure = EnvError, typename Action>
   void guarded(std::size_t e, EnvCall call, Action&& action) const {
@@ -313,6 +327,7 @@ class MultiAgentGroupOf final : public MultiAgentGroup {
   }
 
   OptionGiver<Env> giver_;
+  [[no_unique_address]] MetricKeeper<Env> keeper_;
   const MultiAgentSpec spec_;
   // The whole environment, for messages; and each agent alone, as the functions for one agent take it. They are made
   // once from spec_, so that no step builds a spec.

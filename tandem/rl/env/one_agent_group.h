@@ -17,7 +17,7 @@ namespace tandem::rl {
 /// begins the next episode by itself.
 class OneAgentGroup final : public MultiAgentGroup {
  public:
-  /// The agent's spaces, the time limit and the threshold are those of `group`.
+  /// The agent's spaces, the time limit, the threshold and the metrics are those of `group`.
   explicit OneAgentGroup(std::unique_ptr<EnvGroup> group) : group_(std::move(group)) {
     const Spec& its = group_->spec();
     spec_ = {.id = its.id,
@@ -27,7 +27,8 @@ class OneAgentGroup final : public MultiAgentGroup {
                          .has_action_mask = its.has_action_mask}},
              .max_episode_steps = its.max_episode_steps,
              .reward_threshold = its.reward_threshold,
-             .render_fps = its.render_fps};
+             .render_fps = its.render_fps,
+             .metrics = its.metrics};
   }
 
   [[nodiscard]] const MultiAgentSpec& spec() const override { return spec_; }

@@ -1,6 +1,8 @@
 #include "tandem/rl/env/restarting_envs.h"
 
+#include <algorithm>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "tandem/base/check.h"
@@ -57,6 +59,7 @@ const EnvArrays& RestartingEnvs::part(std::size_t e, const EnvArrays& all) {
   part_.reward = all.reward == nullptr ? nullptr : all.reward + e;
   part_.terminated = all.terminated == nullptr ? nullptr : all.terminated + e;
   part_.truncated = all.truncated == nullptr ? nullptr : all.truncated + e;
+  part_.metrics = all.metrics == nullptr ? nullptr : all.metrics + e * spec_.metrics.size();
   return part_;
 }
 
@@ -131,6 +134,9 @@ void RestartingEnvs::end_episode(const One& env, const EnvArrays& part) const {
   *part.reward = 0;
   *part.terminated = 0;
   *part.truncated = 1;
+  // The environment that could tell them is gone.
+  if (part.metrics != nullptr)
+    std::fill_n(part.metrics, spec_.metrics.size(), std::numeric_limits<double>::quiet_NaN());
   for (std::size_t l = 0; l < part.final_observation.size(); ++l)
     std::memcpy(part.final_observation[l], env.seen[l].data(), env.seen[l].size());
 }

@@ -2,8 +2,9 @@
 //
 // An environment that throws, or returns values that its spec does not allow, is destroyed and made again, with a new
 // episode. The step that failed counts as cut short: reward 0, truncated, and the last observation that was seen is the
-// episode's last. Seeds of new episodes follow from the environment's seed and how often it failed, so equal failures
-// give equal runs. An environment that hangs does not return; only a step watch ends such a run.
+// episode's last; its metrics are not known. Seeds of new episodes follow from the environment's seed and how often it
+// failed, so equal failures give equal runs. An environment that hangs does not return; only a step watch ends such a
+// run.
 //
 // Threads: single-thread, as every EnvGroup; a RestartBudget may be used by all threads at once. Making an environment
 // must be possible on the thread that steps the group.

@@ -95,6 +95,18 @@ void judge_render_fps(double fps, Faults& faults) {
     faults.add("render_fps = ", fps, "; it is above 0 and at most ", kMost, " steps a second, and 0 means not said");
 }
 
+void judge_metrics(const std::vector<Metric>& metrics, Faults& faults) {
+  if (metrics.size() > kMostMetrics) faults.add("it has ", metrics.size(), " metrics; at most ", kMostMetrics, " fit");
+  for (std::size_t i = 0; i < metrics.size(); ++i) {
+    const std::string& name = metrics[i].name;
+    if (!is_plain_name(name))
+      faults.add("metric ", i, " is named '", name, "'; names are of lower-case letters, digits, '_' and '-'");
+    for (std::size_t j = 0; j < i; ++j) {
+      if (metrics[j].name == name) faults.add("metrics ", j, " and ", i, " are both named '", name, "'");
+    }
+  }
+}
+
 }  // namespace
 
 std::int64_t Leaf::count() const {
@@ -135,6 +147,7 @@ std::vector<std::string> spec_faults(const Spec& spec) {
   if (spec.has_action_mask && std::holds_alternative<Box>(spec.action)) {
     faults.add("has_action_mask with a Box: only discrete actions can be masked");
   }
+  judge_metrics(spec.metrics, faults);
   return faults.sentences;
 }
 
@@ -145,7 +158,7 @@ bool is_plain_name(const std::string& name) {
   });
 }
 
-// Time limit and threshold are the whole environment's, so an agent's spec has none.
+// Time limit, threshold and metrics are the whole environment's, so an agent's spec has none.
 Spec agent_spec(const MultiAgentSpec& spec, std::size_t agent) {
   const AgentSpec& its = spec.agents.at(agent);
   return {.id = concat(spec.id, "/", its.name),
@@ -159,7 +172,8 @@ Spec whole_spec(const MultiAgentSpec& spec) {
           .max_episode_steps = spec.max_episode_steps,
           .reward_threshold = spec.reward_threshold,
           .agents = static_cast<int>(spec.agents.size()),
-          .render_fps = spec.render_fps};
+          .render_fps = spec.render_fps,
+          .metrics = spec.metrics};
 }
 
 // The faults of the whole first, then those of each agent: its name, and its part as a spec of one agent.
@@ -179,6 +193,7 @@ std::vector<std::string> spec_faults(const MultiAgentSpec& spec) {
     }
     for (const std::string& fault : spec_faults(agent_spec(spec, a))) faults.sentences.push_back(fault);
   }
+  judge_metrics(spec.metrics, faults);
   return faults.sentences;
 }
 

@@ -69,6 +69,24 @@ using ActionSpace = std::variant<Discrete, MultiDiscrete, Box>;
 /// The options of each discrete choice; none for a Box.
 [[nodiscard]] std::vector<std::int64_t> choices_of(const ActionSpace& space);
 
+/// What a metric is averaged over. kEpisodes: its value at the end of each episode. kSteps: its values after each step;
+/// an episode's value is their mean.
+enum class Over { kEpisodes, kSteps };
+
+/// A number of an environment's own that a run reports beside the return: whether the task was solved, how far the goal
+/// was. An adapter fills the list from the struct's metrics() (env_metrics.h); a group that steps many environments
+/// itself lists them in its spec, forms the means over steps itself, and writes one value an episode.
+struct Metric {
+  /// An is_plain_name(), unlike the other metrics'. Reports call it "env/NAME".
+  std::string name;
+  /// A sentence for listings; may be empty.
+  std::string help = {};
+  Over over = Over::kEpisodes;
+};
+/// An environment has no more metrics than these: each travels with every episode, and is a column of every line of
+/// metrics.
+inline constexpr std::size_t kMostMetrics = 64;
+
 /// An environment of one agent. Environments of several have a MultiAgentSpec.
 struct Spec {
   /// "CartPole-v1": the name in the registry.
@@ -87,6 +105,8 @@ struct Spec {
   /// Steps that a video shows in a second, so that it has the speed of the task; 0: not said, which shows 30. At most
   /// 1000. Training does not look at it.
   double render_fps = 0;
+  /// What is written to EnvArrays::metrics at the end of each episode, in this order.
+  std::vector<Metric> metrics = {};
 };
 
 /// One agent. Its fields mean what they mean in Spec. Agents may differ in all of them; one policy can serve agents
@@ -110,6 +130,8 @@ struct MultiAgentSpec {
   std::optional<double> reward_threshold = {};
   /// As of Spec.
   double render_fps = 0;
+  /// As Spec::metrics, of the environment as a whole: an episode ends with its last agent.
+  std::vector<Metric> metrics = {};
 };
 
 /// Everything that is wrong with a spec, and with each agent's part of it, one sentence each, naming the field and its
@@ -123,12 +145,12 @@ void check_spec(const MultiAgentSpec& spec);
 /// The spec of one agent alone, as its policy sees it; its id is "KuhnPoker-v0/player_0". It is what functions for
 /// environments of one agent take, such as check_actions().
 [[nodiscard]] Spec agent_spec(const MultiAgentSpec& spec, std::size_t agent);
-/// The environment as a whole, as reports and listings name it: id, time limit, threshold and the number of agents,
-/// without observations and actions.
+/// The environment as a whole, as reports and listings name it: id, time limit, threshold, the number of agents and the
+/// metrics, without observations and actions.
 [[nodiscard]] Spec whole_spec(const MultiAgentSpec& spec);
 
-/// Whether a word can name an agent or a policy, and so become part of the names of metrics and files: 1 to 64
-/// lower-case letters, digits, '_' and '-'.
+/// Whether a word can name an agent, a policy or a metric, and so become part of the names of metrics and files: 1 to
+/// 64 lower-case letters, digits, '_' and '-'.
 [[nodiscard]] bool is_plain_name(const std::string& name);
 
 /// For messages and listings: "obs float32[4]", "Discrete(2)", "MultiDiscrete(3, 2)", "Box(1) in [-2, 2]".

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <limits>
 
 namespace tandem::rl {
 namespace {
@@ -37,6 +38,27 @@ TEST(EpisodeWindowTest, KeepsTheLastEpisodesInOrderOfStepAndRow) {
   EXPECT_EQ(window.total(), 3);
   EXPECT_TRUE(window.full());
   EXPECT_EQ(window.episodes().front().row, 0);
+}
+
+TEST(EpisodeTrackerTest, AFinishedEpisodeHasTheMetricsOfItsRow) {
+  EpisodeTracker tracker(2, 10);
+  const double reward[] = {0, 0}, metrics[] = {1, 2, 3, 4};
+  const std::uint8_t none[] = {0, 0}, second[] = {0, 1};
+  tracker.record(0, reward, none, second, metrics);
+  ASSERT_EQ(tracker.finished().size(), 1u);
+  EXPECT_EQ(tracker.finished()[0].metrics, (std::vector<double>{3, 4}));
+}
+
+TEST(EpisodeWindowTest, TheMeanOfAMetricIsOverTheEpisodesForWhichItIsKnown) {
+  EpisodeWindow window;
+  EXPECT_EQ(window.mean_metric(0), std::nullopt);
+  const double unknown = std::numeric_limits<double>::quiet_NaN();
+  std::array<Episode, 3> episodes{{{.step = 1, .metrics = {1, unknown}},
+                                   {.step = 2, .metrics = {unknown, unknown}},
+                                   {.step = 3, .metrics = {4, unknown}}}};
+  window.add(episodes);
+  EXPECT_EQ(window.mean_metric(0), 2.5);
+  EXPECT_EQ(window.mean_metric(1), std::nullopt);
 }
 
 }  // namespace

@@ -19,14 +19,16 @@ void read(std::span<const double>& numbers, RunningMoments& moments) {
   moments.set_numbers(take(numbers, 1 + 2 * moments.size()));
 }
 
-void read(std::span<const double>& numbers, std::vector<Episode>& episodes) {
+void read(std::span<const double>& numbers, std::size_t metrics, std::vector<Episode>& episodes) {
   const auto count = static_cast<std::size_t>(take(numbers, 1).front());
   for (std::size_t i = 0; i < count; ++i) {
     const std::span<const double> its = take(numbers, 4);
+    const std::span<const double> measured = take(numbers, metrics);
     episodes.push_back({.episode_return = its[0],
                         .length = static_cast<std::int64_t>(its[1]),
                         .step = static_cast<int>(its[2]),
-                        .row = static_cast<int>(its[3])});
+                        .row = static_cast<int>(its[3]),
+                        .metrics = {measured.begin(), measured.end()}});
   }
 }
 
@@ -45,6 +47,7 @@ void append_episodes(const std::vector<Episode>& episodes, std::vector<double>& 
   for (const Episode& episode : episodes) {
     numbers.insert(numbers.end(), {episode.episode_return, static_cast<double>(episode.length),
                                    static_cast<double>(episode.step), static_cast<double>(episode.row)});
+    numbers.insert(numbers.end(), episode.metrics.begin(), episode.metrics.end());
   }
 }
 
@@ -58,9 +61,9 @@ void take_results(std::span<const double> numbers, std::span<NormalizerMoments> 
       read(numbers, memory[seat].discounted_return);
       normalizers[seat].merge(memory[seat]);
     }
-    read(numbers, results.episodes);
+    read(numbers, results.metrics, results.episodes);
     for (GroupResults::OfPolicy& policy : results.policies) {
-      read(numbers, policy.episodes);
+      read(numbers, 0, policy.episodes);
       const auto decisions = static_cast<std::int64_t>(take(numbers, 1).front());
       policy.decisions += decisions;
       policy.most_pieces = std::max(policy.most_pieces, static_cast<std::int64_t>(take(numbers, 1).front()));

@@ -22,8 +22,9 @@ struct GroupResults {
   };
   std::vector<Episode> episodes;   // of environments
   std::vector<OfPolicy> policies;  // none where environments have one agent
+  std::size_t metrics = 0;         // of an episode of environments, as their spec has them; those of agents have none
 
-  /// Leaves the policies there, and memory as it is.
+  /// Leaves the policies and the number of metrics, and memory as it is.
   void clear();
 };
 
@@ -34,7 +35,8 @@ struct GroupResults {
 void take_results(std::span<const double> numbers, std::span<NormalizerMoments> memory,
                   std::span<Normalizers> normalizers, GroupResults& results);
 
-/// Writes how many episodes there are, and each as four numbers: return, length, step and row, all exact in float64.
+/// Writes how many episodes there are, and each as four numbers, return, length, step and row, and its metrics. All are
+/// exact in float64.
 void append_episodes(const std::vector<Episode>& episodes, std::vector<double>& numbers);
 
 }  // namespace tandem::rl

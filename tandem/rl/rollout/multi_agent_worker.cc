@@ -42,7 +42,8 @@ MultiAgentWorker::MultiAgentWorker(std::unique_ptr<MultiAgentGroup> group, std::
       arrays_(group_->spec().agents.size()),
       actions_(arrays_.size()),
       in_game_(static_cast<std::size_t>(group_->size())),
-      running_(in_game_.size()) {
+      running_(in_game_.size()),
+      metrics_(in_game_.size() * group_->spec().metrics.size()) {
   std::size_t seated = 0;
   for (PolicySeat& seat : seats) {
     seated += seat.agents.size();
@@ -52,6 +53,7 @@ MultiAgentWorker::MultiAgentWorker(std::unique_ptr<MultiAgentGroup> group, std::
   for (Seat& seat : seats_) {
     for (std::size_t k = 0; k < seat.policy.agents.size(); ++k) arrays_[seat.policy.agents[k]] = seat.now.arrays_of(k);
   }
+  if (!metrics_.empty()) arrays_.front().env.metrics = metrics_.data();
 }
 
 void MultiAgentWorker::reset(std::uint64_t run_seed) {
@@ -181,6 +183,7 @@ void MultiAgentWorker::earn(Seat& seat) {
 
 // After the seats' record(), which goes by the environments' clocks.
 void MultiAgentWorker::record_environments(int t) {
+  const auto metrics = static_cast<std::ptrdiff_t>(group_->spec().metrics.size());
   for (std::size_t env = 0; env < in_game_.size(); ++env) {
     Running& running = running_[env];
     ++running.length;
@@ -190,7 +193,12 @@ void MultiAgentWorker::record_environments(int t) {
     }
     // An environment's episode ends with its last agent; the group has started the next one already.
     if (in_game_[env] != 0) continue;
-    finished_.push_back({running.episode_return, running.length, t, first_env_ + static_cast<int>(env)});
+    const auto measured = metrics_.begin() + static_cast<std::ptrdiff_t>(env) * metrics;
+    finished_.push_back({running.episode_return,
+                         running.length,
+                         t,
+                         first_env_ + static_cast<int>(env),
+                         {measured, measured + metrics}});
     running = {};
     in_game_[env] = arrays_.size();
   }
@@ -207,7 +215,7 @@ void MultiAgentWorker::record(Seat& seat, int t) {
     if (seat.done[row] == 0) continue;
     any = true;
     seat.finished.push_back(
-        {seat.running_return[row], running_[row % envs].length + 1, t, first_row + static_cast<int>(row)});
+        {seat.running_return[row], running_[row % envs].length + 1, t, first_row + static_cast<int>(row), {}});
     seat.running_return[row] = 0;
   }
   if (any) seat.policy.actor->episodes_ended(seat.done);

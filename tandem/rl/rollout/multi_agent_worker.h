@@ -124,6 +124,9 @@ class MultiAgentWorker final : public GroupWorker {
   // By environment: how many of its agents have not ended.
   std::vector<std::size_t> in_game_;
   std::vector<Running> running_;  // by environment
+  // [environments, metrics of the spec]: the group writes the rows of episodes that end, and they are read in the same
+  // step.
+  std::vector<double> metrics_;
   std::vector<Episode> finished_;
 };
 

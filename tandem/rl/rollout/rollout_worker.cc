@@ -53,7 +53,8 @@ RolloutWorker::RolloutWorker(std::unique_ptr<EnvGroup> group, std::unique_ptr<Ac
       reward_(static_cast<std::size_t>(rows_)),
       discounted_(static_cast<std::size_t>(rows_)),
       terminated_(static_cast<std::size_t>(rows_)),
-      truncated_(static_cast<std::size_t>(rows_)) {
+      truncated_(static_cast<std::size_t>(rows_)),
+      metrics_(static_cast<std::size_t>(rows_) * group_->spec().metrics.size()) {
   const Spec& spec = group_->spec();
   if (spec.has_action_mask) present_mask_ = at::ones({rows_, mask_elements(spec.action)}, at::kByte);
   arrays_.observation.resize(present_.size());
@@ -61,6 +62,7 @@ RolloutWorker::RolloutWorker(std::unique_ptr<EnvGroup> group, std::unique_ptr<Ac
   arrays_.reward = reward_.data();
   arrays_.terminated = terminated_.data();
   arrays_.truncated = truncated_.data();
+  if (!metrics_.empty()) arrays_.metrics = metrics_.data();
   if (std::holds_alternative<Box>(spec.action)) {
     box_.resize(static_cast<std::size_t>(rows_ * action_elements(spec.action)));
   }
@@ -231,7 +233,7 @@ void RolloutWorker::step_environments(int t) {
 // One pass over the rows after each step: rewards as the learner sees them, ends of episodes, and the discounted
 // returns whose spread scales rewards.
 void RolloutWorker::record(int t, const Normalizers& frozen) {
-  episodes_.record(t, reward_.data(), terminated_.data(), truncated_.data());
+  episodes_.record(t, reward_.data(), terminated_.data(), truncated_.data(), metrics_);
   float* reward = fragment_->reward.data_ptr<float>() + std::ptrdiff_t{t} * rows_;
   std::uint8_t* done = fragment_->done.data_ptr<std::uint8_t>() + std::ptrdiff_t{t} * rows_;
   bool any_done = false;

@@ -120,6 +120,9 @@ class RolloutWorker : public GroupWorker {
   std::vector<at::Tensor> final_;            // per leaf [N, ...]
   std::vector<double> reward_, discounted_;  // [N]; discounted_: running discounted return, for reward scaling
   std::vector<std::uint8_t> terminated_, truncated_;
+  // [N, metrics of the spec]: the group writes the rows of episodes that end, and they are read in the same step. Empty
+  // where the environments have none.
+  std::vector<double> metrics_;
   // Pointers to where the next step of the environments goes.
   EnvArrays arrays_;
   std::vector<float> box_;  // [N, elements] within bounds

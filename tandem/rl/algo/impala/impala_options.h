@@ -43,7 +43,7 @@ struct ImpalaOptions {
   int batches_per_update = 8;
 
   double learning_rate = 5e-4;
-  Schedule learning_rate_schedule = Schedule::kConstant;
+  Schedule learning_rate_schedule = {};
   double adam_eps = 1e-5;
   std::optional<double> max_grad_norm = 0.5;
   double gamma = 0.99;

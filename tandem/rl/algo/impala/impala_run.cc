@@ -228,7 +228,8 @@ ImpalaRun::Learned ImpalaRun::learn(std::size_t buffer, const pipeline::LearnSte
   device::use_one_core();
   const Clock::time_point begun = Clock::now();
   const double progress = static_cast<double>(learned_samples_) / static_cast<double>(setup_.total_steps);
-  const double lr_factor = scheduled(1.0, setup_.impala.learning_rate_schedule, progress);
+  const Schedule& schedule = setup_.impala.learning_rate_schedule;
+  const double lr_factor = schedule.factor(setup_.impala.learning_rate, progress);
   Learned learned;
   learned.sync_seconds = seats_->step(buffer, lr_factor);
   ++steps_;
@@ -236,7 +237,7 @@ ImpalaRun::Learned ImpalaRun::learn(std::size_t buffer, const pipeline::LearnSte
   if (setup_.appo && steps_ % setup_.appo->target_update_steps == 0) seats_->renew_targets();
   exchange(buffer, step, learned);
   seats_->publish(steps_);
-  learned.learning_rate = setup_.impala.learning_rate * lr_factor;
+  learned.learning_rate = schedule.at(setup_.impala.learning_rate, progress);
   learned.learn_seconds = seconds_since(begun) - learned.sync_seconds;
   return learned;
 }

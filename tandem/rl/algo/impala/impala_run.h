@@ -31,9 +31,11 @@
 #pragma once
 #include <atomic>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tandem/concurrency/slot_pool.h"
@@ -62,6 +64,9 @@ class ImpalaRun final : public TrainingRun {
   /// Environment steps of all batches that came to the learners, batches included that were too old to be learned from.
   [[nodiscard]] std::int64_t env_steps() const override { return env_steps_; }
   [[nodiscard]] const EpisodeWindow& episodes() const override { return seats_->episodes(); }
+  void listen_to_episodes(std::function<void(const Episode&)> told) override {
+    seats_->listen_to_episodes(std::move(told));
+  }
   [[nodiscard]] const Spec& spec() const override { return seats_->spec(); }
   [[nodiscard]] int replicas() const override { return seats_->replicas(); }
   [[nodiscard]] int shards() const override { return setup_.shards; }

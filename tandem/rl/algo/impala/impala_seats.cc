@@ -166,7 +166,7 @@ void ImpalaSeats::build_memory(const ImpalaMemory& memory) {
   const std::size_t episodes =
       std::min(index_of(impala.num_envs / impala.workers) * index_of((impala.rollout_steps / 2 + 1) * spec_.agents),
                kMostExpectedEpisodes);
-  const std::size_t results = 4 * episodes * (has_agents() ? 1 + map_.size() : 1);
+  const std::size_t results = episodes * (4 * (has_agents() ? 1 + map_.size() : 1) + spec_.metrics.size());
   for (std::size_t i = 0; i < memory.slots; ++i) {
     queued_.push_back(samplers_.front()->make_slot());
     queued_.back().results.reserve(results);
@@ -191,6 +191,7 @@ void ImpalaSeats::build_memory(const ImpalaMemory& memory) {
   tellings_.resize(memory.tellings);
   for (Telling& telling : tellings_) {
     telling.results.episodes.reserve(episodes);
+    telling.results.metrics = spec_.metrics.size();
     if (has_agents()) telling.results.policies.resize(map_.size());
     for (std::size_t p = 0; p < telling.results.policies.size(); ++p)
       telling.results.policies[p].episodes.reserve(episodes);
@@ -378,6 +379,7 @@ void ImpalaSeats::add_to(RunReport& report) {
   report.learning.explained_variance = mean.explained_variance;
   report.learning.grad_norm = mean.grad_norm;
   report_episodes(episodes_, report);
+  report_metrics(spec_, episodes_, report);
   if (has_agents()) report.policies = reports_;
 }
 

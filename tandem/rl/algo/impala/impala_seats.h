@@ -27,9 +27,11 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tandem/pipeline/published.h"
@@ -115,6 +117,8 @@ class ImpalaSeats {
   [[nodiscard]] const Spec& spec() const { return spec_; }
   /// Episodes of the environments; with several agents, returns are summed over them.
   [[nodiscard]] const EpisodeWindow& episodes() const { return episodes_; }
+  /// account() calls it for each of them from now on.
+  void listen_to_episodes(std::function<void(const Episode&)> told) { episodes_.listen(std::move(told)); }
   /// Replicas of all ranks.
   [[nodiscard]] int replicas() const { return any_learner().replicas(); }
   /// Shards of this rank.

@@ -63,7 +63,7 @@ void ImpalaSeats::check_first_group(const model::NamedTensors& first_group) cons
 
 // A policy that is not trained goes to the samplers here; trained ones get their weights with the next publish().
 RolloutWorker::Resumed ImpalaSeats::load(const learner::StateParts& parts, const Before& before) {
-  restore_episodes(before.run, before.episodes, episodes_);
+  restore_episodes(before.run, before.episodes, episodes_, spec_.metrics);
   const std::vector<PolicyState> policies = policy_states();
   for (std::size_t p = 0; p < policies.size(); ++p) {
     load_policy(policies[p], before.passes, shards(), parts);
@@ -128,7 +128,7 @@ learner::StateParts ImpalaRun::save() {
     const EpisodeWindow& episodes = seats_->episodes();
     parts.emplace_back("run", run_part_of({updates_, env_steps_, static_cast<std::int64_t>(seats_->passes()),
                                            episodes.total(), steps_, trained, dropped_},
-                                          episodes));
+                                          episodes, seats_->spec().metrics));
   }
   return gather_parts(setup_.ranks, std::move(parts));
 }

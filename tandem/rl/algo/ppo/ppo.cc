@@ -82,10 +82,10 @@ LearnReport Ppo::update(std::span<Fragment* const> fragments, double progress, C
   const Clock::time_point start = Clock::now();
   at(Phase::kLearn);
   sum_seconds_ = 0;
-  const double lr_factor = scheduled(1.0, options_.learning_rate_schedule, progress);
-  report.learning_rate = options_.learning_rate * lr_factor;
-  report.clip_range = scheduled(options_.clip_range, options_.clip_range_schedule, progress);
-  now_.entropy_coef = scheduled(options_.entropy_coef, options_.entropy_coef_schedule, progress);
+  const double lr_factor = options_.learning_rate_schedule.factor(options_.learning_rate, progress);
+  report.learning_rate = options_.learning_rate_schedule.at(options_.learning_rate, progress);
+  report.clip_range = options_.clip_range_schedule.at(options_.clip_range, progress);
+  now_.entropy_coef = options_.entropy_coef_schedule.at(options_.entropy_coef, progress);
   report.entropy_coef = now_.entropy_coef;
   report.kl_coef = now_.kl_coef;
   report.explained_variance = explained_variance(fragments);

@@ -54,6 +54,7 @@ PpoRun::PpoRun(PpoSetup setup)
       seats_(map_.size()),
       sample_seconds_(setup_.devices.size()),
       group_moments_(moments_of(setup_, map_)) {
+  results_.metrics = spec_.metrics.size();
   if (is_several()) results_.policies.resize(map_.size());
   build_policies();
   const std::vector<sync::Placement> placements = setup_.ranks.place(setup_.devices, setup_.shards);

@@ -45,7 +45,7 @@ struct PpoOptions {
   std::optional<std::int64_t> minibatch_size;   // rows over all shards
 
   double learning_rate = 3e-4;
-  Schedule learning_rate_schedule = Schedule::kConstant;
+  Schedule learning_rate_schedule = {};
   // Added to the root of Adam's second moment.
   double adam_eps = 1e-5;
   // The discount of a step, or of a decision of several agents.
@@ -55,11 +55,11 @@ struct PpoOptions {
   TimeLimit time_limit = TimeLimit::kBootstrap;
   // The probability ratio counts from 1 - clip_range to 1 + clip_range.
   double clip_range = 0.2;
-  Schedule clip_range_schedule = Schedule::kConstant;
+  Schedule clip_range_schedule = {};
   // The largest change of a value that the value loss sees. Without one, values are not clipped.
   std::optional<double> clip_range_value;
   double entropy_coef = 0.0;
-  Schedule entropy_coef_schedule = Schedule::kConstant;
+  Schedule entropy_coef_schedule = {};
   // The weight of the mean divergence from the policy that sampled (ppo_loss.h).
   double kl_coef = 0.0;
   // The divergence of an update that kl_coef is adapted to. Without one, kl_coef stays as it is.

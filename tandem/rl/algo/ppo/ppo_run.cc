@@ -250,6 +250,7 @@ RunReport PpoRun::finish_update() {
   ++updates_;
   account_rollouts(report);
   report_episodes(episodes_, report);
+  report_metrics(spec_, episodes_, report);
   if (is_several()) {
     for (std::size_t s = 0; s < seats_.size(); ++s) {
       PolicyReport& its = report.policies.emplace_back();

@@ -23,10 +23,12 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tandem/rl/algo/ppo/group_rollout.h"
@@ -66,6 +68,7 @@ class PpoRun final : public TrainingRun {
   [[nodiscard]] std::int64_t env_steps() const override { return env_steps_; }
   /// The last episodes of the environments; their returns are summed over the agents.
   [[nodiscard]] const EpisodeWindow& episodes() const override { return episodes_; }
+  void listen_to_episodes(std::function<void(const Episode&)> told) override { episodes_.listen(std::move(told)); }
   [[nodiscard]] const PpoSetup& setup() const { return setup_; }
   /// Counts the replicas of all ranks.
   [[nodiscard]] int replicas() const override { return replicas_; }

@@ -53,7 +53,7 @@ learner::StateParts PpoRun::save() {
     std::vector<std::int64_t> counters{updates_, env_steps_};
     if (!is_several()) counters.push_back(policies.front().passes());
     counters.push_back(episodes_.total());
-    parts.emplace_back("run", run_part_of(counters, episodes_));
+    parts.emplace_back("run", run_part_of(counters, episodes_, spec_.metrics));
     for (std::size_t s = 0; s < seats_.size(); ++s) {
       if (!setup_.ppo.kl_coef_target || !seats_[s].team) continue;
       std::ranges::find(parts, policies[s].names.progress, [](const auto& part) {
@@ -71,7 +71,7 @@ std::int64_t PpoRun::load_run_part(const learner::StateParts& parts) {
   const std::vector<std::int64_t> counters = counters_of(run, is_several() ? 3 : 4);
   updates_ = counters[0];
   env_steps_ = counters[1];
-  restore_episodes(run, counters.back(), episodes_);
+  restore_episodes(run, counters.back(), episodes_, spec_.metrics);
   return counters[2];
 }
 

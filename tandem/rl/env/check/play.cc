@@ -46,6 +46,8 @@ Play::Play(std::unique_ptr<MultiAgentGroup> group, const PlayOptions& options)
     : group_(std::move(group)), options_(options) {
   memory_.reserve(spec().agents.size());
   for (const AgentSpec& agent : spec().agents) make_room(agent);
+  memory_.front().metrics.resize(environments() * spec().metrics.size());
+  arrays_.front().env.metrics = memory_.front().metrics.data();
 }
 
 void Play::make_room(const AgentSpec& agent) {
@@ -76,6 +78,7 @@ void Play::restart_actions() {
   // Results of the steps before must not be taken for those of a reset.
   for (Memory& own : memory_) {
     std::ranges::fill(own.reward, 0.0);
+    std::ranges::fill(own.metrics, 0.0);
     std::ranges::fill(own.terminated, 0);
     std::ranges::fill(own.truncated, 0);
     for (std::vector<std::byte>& leaf : own.final_observation) std::ranges::fill(leaf, std::byte{0});
@@ -146,6 +149,8 @@ std::uint64_t Play::digest(std::size_t environment) const {
     digest.add(&own.terminated[environment], 1);
     digest.add(&own.truncated[environment], 1);
     digest.add(&own.acts[environment], 1);
+    const std::size_t metrics = own.metrics.size() / environments();
+    digest.add(own.metrics.data() + environment * metrics, metrics * sizeof(double));
   }
   return digest.value();
 }

@@ -65,7 +65,7 @@ class Play {
   struct Memory {
     std::vector<std::vector<std::byte>> observation, final_observation;
     std::vector<std::uint8_t> mask, terminated, truncated, acts;
-    std::vector<double> reward;
+    std::vector<double> reward, metrics;
     std::vector<std::int64_t> discrete;
     std::vector<float> box;
   };
