@@ -34,7 +34,7 @@ std::string describe_fault(const Leaf& leaf, const std::byte* memory, std::size_
 }
 
 // Throws ConfigError where a simulator lacks a member that its spec needs, or has a mask that its spec does not
-// announce.
+// announce, or its spec lists what it cannot tell.
 void check_members(const Spec& spec, const AnySimulator::Has& has) {
   const std::string subject = concat("environment '", spec.id, "': ");
   std::vector<std::string> faults;
@@ -50,6 +50,10 @@ void check_members(const Spec& spec, const AnySimulator::Has& has) {
                      "const");
   if (!spec.has_action_mask && has.masks)
     faults.push_back(subject + "it has action_mask(), so its spec must set has_action_mask");
+  if (!spec.metrics.empty())
+    faults.push_back(subject +
+                     "its spec lists metrics, which a simulator of many environments cannot tell so far; an " +
+                     "EnvGroup of your own can (EnvArrays::metrics)");
   if (!faults.empty()) throw ConfigError(std::move(faults));
 }
 

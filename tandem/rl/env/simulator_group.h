@@ -211,6 +211,9 @@ class SimulatorOf final : public AnySimulator {
   static_assert(StepsWithChoices<Sim> || StepsWithNumbers<Sim>,
                 "a simulator of many environments needs step(std::span<const std::int64_t> or std::span<const float> "
                 "actions, const tandem::rl::StepOfAll& out)");
+  static_assert(
+      !requires { Sim::metrics(); },
+      "a simulator of many environments has no metrics of its own so far; an EnvGroup has (env_group.h)");
 
  public:
   /// Throws what the constructor of `Sim` throws, and ConfigError for options that it does not take.

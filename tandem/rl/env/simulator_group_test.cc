@@ -208,9 +208,11 @@ TEST(SimulatorGroupTest, TheLastMomentIsDrawnBeforeTheNextEpisode) {
   EXPECT_EQ(std::stof(last), buffers.final_observation<float>(0)[0]);
 }
 
-// Takes numbers where its spec says choices, and has a mask that its spec does not announce.
+// Takes numbers where its spec says choices, has a mask that its spec does not announce, and lists a metric.
 struct Unfit {
-  static Spec spec() { return {.id = "Unfit-v0", .observation = {{.shape = {1}}}, .action = Discrete{2}}; }
+  static Spec spec() {
+    return {.id = "Unfit-v0", .observation = {{.shape = {1}}}, .action = Discrete{2}, .metrics = {{.name = "far"}}};
+  }
   explicit Unfit(int) {}
   void reset(std::size_t, NumpyGenerator&, const ObservationRow& first) { first.leaf<float>()[0] = 0; }
   void step(std::span<const float>, const StepOfAll&) {}
@@ -229,8 +231,9 @@ TEST(SimulatorGroupTest, AClassThatDoesNotFitItsSpecIsRefused) {
     (void)simulator_group<Unfit>(1);
     FAIL();
   } catch (const ConfigError& error) {
-    EXPECT_THAT(error.faults(), ElementsAre(HasSubstr("step() must take std::span<const std::int64_t>"),
-                                            HasSubstr("its spec must set has_action_mask")));
+    EXPECT_THAT(error.faults(),
+                ElementsAre(HasSubstr("step() must take std::span<const std::int64_t>"),
+                            HasSubstr("its spec must set has_action_mask"), HasSubstr("its spec lists metrics")));
   }
   const auto group = simulator_group<WrongType>(1);
   const EnvBuffers buffers(*group);
