@@ -181,6 +181,29 @@ class ReadmeTest(unittest.TestCase):
             self.assertGreater(int(told[0]), 100)
 
 
+class PagesTest(unittest.TestCase):
+    # Each page in a folder of its own. Runs are shorter than the pages', and tune and simulate-scale measure less.
+    @unittest.skipUnless(os.environ.get("TANDEM"), "this build has no program")
+    def test_the_commands_of_the_other_pages_work(self):
+        shorter = {"train": " --total-steps 2048", "launch": " --total-steps 2048", "tune": " --rounds 1 --seconds 0.1",
+                   "simulate-scale": " --steps 2"}
+        runs = {"export": ["runs/pole"], "metrics": ["runs/a", "runs/b"]}
+        for page in ("images", "recurrent", "dd_ppo", "export", "metrics", "performance", "scaling", "sync_replicas"):
+            commands = [f"train --env CartPole-v1 --run-dir {run}" for run in runs.get(page, [])]
+            for command in SHOWN_COMMAND.findall((ROOT / "docs" / f"{page}.md").read_text()):
+                if "..." not in command and "standby" not in command:  # not whole; a program of the page's own
+                    commands.append(re.sub(r" --steps \d+| +#.*", "", command))
+            self.assertGreater(len(commands), 0, page)
+            with tempfile.TemporaryDirectory() as folder:
+                Path(folder, "tandem").symlink_to(os.environ["TANDEM"])
+                path = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+                for command in commands:
+                    line = f"tandem {command}{shorter.get(command.split()[0], '')}"
+                    done = subprocess.run(["bash", "-c", line], cwd=folder, env=path, capture_output=True, text=True,
+                                          timeout=240)
+                    self.assertEqual(done.returncode, 0, f"{page}: {line}\n{done.stdout}{done.stderr}")
+
+
 class DocumentsTest(unittest.TestCase):
     def test_links_lead_somewhere(self):
         for document in DOCUMENTS:
