@@ -69,9 +69,10 @@ foreach(header IN LISTS TANDEM_PUBLIC_HEADERS)
 endforeach()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/tandem DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem/internal
         FILES_MATCHING PATTERN "*.h" PATTERN "tandem/app" EXCLUDE PATTERN "testing" EXCLUDE ${public})
-if(TARGET tandem_program)  # the headers that an algorithm of a user's own is written with
+if(TARGET tandem_program)  # the headers that an algorithm or an observer of a user's own is written with
   foreach(header IN ITEMS tune/tuning config/algorithm config/configuration config/option_table
-                          config/train_options config/value_format run/run_log run/update_metrics)
+                          config/train_options config/value_format run/run_log run/update_metrics
+                          train/run_observer)
     get_filename_component(folder ${header} DIRECTORY)
     install(FILES ${PROJECT_SOURCE_DIR}/tandem/app/${header}.h
             DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem/internal/tandem/app/${folder})

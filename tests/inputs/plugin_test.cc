@@ -82,8 +82,8 @@ TEST(BadPluginTest, AnEnvironmentThatHangsEndsTheRunWithinItsDeadline) {
   for (const auto& [algo, thread, words] :
        {Case{"impala --workers 2 --devices cpu:2 --num-envs 4 --set impala.batches_per_update=1 --set "
              "impala.stall_timeout=2",
-             "rollout 0",
-             {" for ", "came so far, the last from rollout worker", "have not ended in time: rollout 0"}},
+             "rollout ",
+             {" for ", "came so far, the last from rollout worker", "have not ended in time: rollout "}},
         Case{"ppo --devices cpu:2 --num-envs 4 --set ppo.stall_timeout=2",
              "(Hangs-v0, environments ",
              {"in one step: env group ", "2 s are allowed (ppo.stall_timeout)",
