@@ -183,8 +183,8 @@ std::string text_of(const Evaluation& its, const Played& played) {
 
 // Those of the run stay where the command names none of the same name.
 void take_env_options(const std::vector<std::string>& given, std::vector<std::string>& items) {
-  for (const auto& [name, text] : option_texts(given))
-    std::erase_if(items, [&](const std::string& item) { return item.starts_with(name + "="); });
+  for (const auto& option : option_texts(given))
+    std::erase_if(items, [prefix = option.first + "="](const std::string& item) { return item.starts_with(prefix); });
   items.insert(items.end(), given.begin(), given.end());
 }
 

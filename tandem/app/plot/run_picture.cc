@@ -150,12 +150,12 @@ std::vector<Group> groups_of(const std::vector<const Recorded*>& runs) {
 std::vector<std::string> labels_of(const std::vector<Group>& groups) {
   constexpr std::size_t kMostSettings = 2;
   std::vector<std::string> keys;
-  for (const auto& [key, text] : groups.front().front()->settings) {
-    const bool differs = std::ranges::any_of(groups, [&](const Group& group) {
-      const auto found = group.front()->settings.find(key);
-      return found == group.front()->settings.end() || found->second != text;
+  for (const auto& setting : groups.front().front()->settings) {
+    const bool differs = std::ranges::any_of(groups, [&setting](const Group& group) {
+      const auto found = group.front()->settings.find(setting.first);
+      return found == group.front()->settings.end() || found->second != setting.second;
     });
-    if (differs) keys.push_back(key);
+    if (differs) keys.push_back(setting.first);
   }
   const bool by_algorithm = std::ranges::find(keys, "algo") != keys.end();
   if (by_algorithm) keys = {"algo"};
