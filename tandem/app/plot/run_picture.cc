@@ -186,7 +186,11 @@ std::string counts_text(const std::vector<const Recorded*>& runs) {
   std::vector<std::pair<std::string, std::int64_t>> counts;
   for (const Recorded* run : runs) {
     const auto found = std::ranges::find(counts, run->options.algo, &std::pair<std::string, std::int64_t>::first);
-    found != counts.end() ? void(++found->second) : counts.push_back({run->options.algo, 1});
+    if (found != counts.end()) {
+      ++found->second;
+    } else {
+      counts.emplace_back(run->options.algo, 1);
+    }
   }
   std::string text;
   for (const auto& [algo, count] : counts)

@@ -197,6 +197,7 @@ class TrainingRun {
   virtual RolloutWorker::Resumed load(const learner::ReadPart& read_part) = 0;
 };
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): overriders keep it
 inline void TrainingRun::listen_to_episodes(std::function<void(const Episode&)> /*told*/) {
   throw ConfigError("this algorithm does not tell of single episodes: leave on_episode out");
 }
