@@ -1,7 +1,7 @@
 // app/commands/progress_line.h: shows on standard error how far a command is: a line that is redrawn on a terminal,
-// else one now and then.
+// else one now and then. Standard output is left to the command's result.
 //
-// Threads: single-thread. Nothing is shown of what is over at once.
+// Threads: single-thread.
 #pragma once
 #include <unistd.h>
 
@@ -10,19 +10,30 @@
 #include <string>
 
 #include "tandem/base/clock.h"
+#include "tandem/base/text.h"
 
 namespace tandem::app {
 
 class ProgressLine {
  public:
+  ProgressLine() = default;
+  ~ProgressLine() { end(); }
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+
+  /// Shows `line` now: for commands that have few of them.
+  void show_now(const std::string& line) {
+    shown_ = Clock::now();
+    std::cerr << (redraws_ ? concat("\r\x1b[K", line) : concat(line, "\n")) << std::flush;
+    is_on_line_ = redraws_;
+  }
   /// `text()` makes the line, when one is due: five times a second on a terminal, else every ten seconds. So a call
-  /// costs little more than a look at the clock, and may come after every step.
+  /// costs little more than a look at the clock, and may come after every step. Nothing is shown of what is over at
+  /// once.
   template <typename Text>
   void show(const Text& text) {
     if (Clock::now() - shown_ < (redraws_ ? kRedraw : kLine)) return;
-    shown_ = Clock::now();
-    std::cerr << (redraws_ ? "\r\x1b[K" : "") << "  " << text() << (redraws_ ? "" : "\n") << std::flush;
-    is_on_line_ = redraws_;
+    show_now(concat("  ", text()));
   }
   /// Takes a redrawn line away. Another one may follow.
   void end() {

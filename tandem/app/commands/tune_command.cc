@@ -11,6 +11,7 @@
 
 #include "tandem/app/commands/commands.h"
 #include "tandem/app/commands/faults.h"
+#include "tandem/app/commands/progress_line.h"
 #include "tandem/app/commands/run_session.h"
 #include "tandem/app/commands/scratch_folder.h"
 #include "tandem/app/config/algorithm.h"
@@ -31,27 +32,6 @@ namespace tandem::app {
 namespace {
 
 constexpr std::size_t kFinalists = 8;  // besides the given layout, behind the first round
-
-// On standard error, so that --json has standard output to itself: a line that is redrawn on a terminal, lines of their
-// own elsewhere.
-class Screen {
- public:
-  explicit Screen(bool is_quiet) : is_quiet_(is_quiet), redraws_(::isatty(STDERR_FILENO) == 1) {}
-  ~Screen() { clear(); }
-  Screen(const Screen&) = delete;
-  Screen& operator=(const Screen&) = delete;
-
-  void show(const std::string& line) const {
-    if (is_quiet_) return;
-    std::cerr << (redraws_ ? concat("\r\033[K", line) : concat(line, "\n")) << std::flush;
-  }
-  void clear() const {
-    if (!is_quiet_ && redraws_) std::cerr << "\r\033[K" << std::flush;
-  }
-
- private:
-  const bool is_quiet_, redraws_;
-};
 
 void require_new_file(const std::filesystem::path& file) {
   std::error_code ignored;
@@ -156,7 +136,12 @@ struct Tuning {
   const rl::EnvRegistry& environments;
   const StopSignals& signals;
   const ScratchFolder& folder;
-  const Screen& screen;
+  ProgressLine& shown;
+  const bool is_quiet;
+
+  void say(const std::string& line) const {
+    if (!is_quiet) shown.show_now(line);
+  }
 
   // Trains for `env_steps`, or a little more where updates do not end there; at least some updates. Nothing when a
   // signal ended it before. Throws as train().
@@ -220,8 +205,8 @@ struct Tuning {
         // Estimated from the mean of the runs so far.
         const double left =
             made == 0 ? 0 : seconds_since(started) / static_cast<double>(made) * static_cast<double>(total - made);
-        screen.show(concat("round ", round + 1, " of ", rounds, ", run ", made + 1, " of ", total, ", ",
-                           made == 0 ? "" : concat(duration_text(left), " left, "), describe(measured.layout)));
+        say(concat("round ", round + 1, " of ", rounds, ", run ", made + 1, " of ", total, ", ",
+                   made == 0 ? "" : concat(duration_text(left), " left, "), describe(measured.layout)));
         std::optional<RunSample> sample = run(candidates.configurations[which], env_steps);
         if (!sample) return false;
         measured.runs.push_back(*std::move(sample));
@@ -259,10 +244,10 @@ TuneFindings tune(const TuneCommand& command, const Configuration& given, Candid
   const ScratchFolder folder("tune");
   // The second Ctrl-C ends the process without destructors; the folder goes before.
   const StopSignals signals([&folder] { folder.remove(); });
-  const Screen screen(given.options.quiet);
-  const Tuning tuning{environments, signals, folder, screen};
+  ProgressLine progress;
+  const Tuning tuning{environments, signals, folder, progress, given.options.quiet};
   TuneFindings findings{.work = work_text(given.options), .cores = available_cores(), .rounds = command.options.rounds};
-  screen.show(concat("finding out how many steps take ", command.options.seconds, " s"));
+  tuning.say(concat("finding out how many steps take ", command.options.seconds, " s"));
   const std::optional<std::int64_t> env_steps = tuning.steps_in(given, command.options.seconds);
   findings.env_steps = env_steps.value_or(0);
   // Each is false when a signal came; then no layout is chosen and no file written.
