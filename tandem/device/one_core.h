@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 
 #include "tandem/base/mutex.h"
+#include "tandem/device/vector_math.h"
 
 namespace tandem::device {
 
@@ -15,6 +16,7 @@ inline void use_one_core() {
       one_at_a_time;  // in a forked process LibTorch makes its thread pool anew at the first call, without a lock
   const MutexLock lock(one_at_a_time);
   at::set_num_threads(1);
+  begin_vector_math();
   is_set = true;
 }
 

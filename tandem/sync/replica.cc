@@ -13,6 +13,7 @@
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/device/vector_math.h"
 #include "tandem/model/shard_random.h"
 
 namespace tandem::sync {
@@ -170,6 +171,7 @@ std::vector<Placement> place_replicas(const std::vector<c10::Device>& devices, i
 Replica::Replica(const Placement& placement, std::shared_ptr<torch::nn::Module> module, std::uint64_t run_seed,
                  const std::vector<model::OptimizerOptions>& optimizer, const model::FlatParameters::Options& flat)
     : placement_(placement), module_(std::move(module)), parameters_(module_, flat), buffers_(module_) {
+  device::begin_vector_math();
   if (!optimizer.empty()) optimizer_.emplace(parameters_, optimizer);
   for (int shard = placement.mine.begin; shard < placement.mine.end; ++shard) {
     generators_.push_back(model::make_shard_generator(run_seed, shard));
