@@ -141,7 +141,7 @@ class ReadmeTest(unittest.TestCase):
         self.assertRegex(printed["eval"], r"\n  near    0\.")
         self.assertRegex(printed["envs"], "near +Share of the steps within half a metre")
         self.assertGreater(summary["episode_return_mean"], 120)
-        self.assertRegex(log, "ppo.learning_rate is 0.0001 from here on; it was 0.0003")
+        self.assertRegex(log, "ppo.learning_rate is 0.0001 from here on; it was 0.001")
         self.assertRegex(printed["train"], "95 % confidence interval")
         self.assertGreater(carts["episode_return_mean"], -9)
         self.assertRegex(log, "tensors are taken")

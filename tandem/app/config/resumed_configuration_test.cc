@@ -13,7 +13,6 @@ using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using ::testing::Not;
 
 // Where a value came from, as config.yaml says it; empty for a default.
@@ -76,7 +75,7 @@ TEST_F(ConfigurationTest, WhatAResumeMayChangeIsSaidWithWhatItWas) {
                   surroundings);
   EXPECT_EQ(resumed.options.of<rl::PpoOptions>().learning_rate, 0.1);
   EXPECT_THAT(resumed.notes,
-              AllOf(Contains("ppo.learning_rate is 0.1 from here on; it was 0.0003"),
+              AllOf(Contains("ppo.learning_rate is 0.1 from here on; it was 0.001"),
                     Contains("total_steps is 9 from here on; it was 500000"), Not(Contains(HasSubstr("entropy")))));
   EXPECT_THROW((void)reconfigure(config, {flag("ppo.gamma", "0.9")}, surroundings), ConfigError);
 }
