@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 // When a wait of Gloo runs out of time, Gloo cuts the connections to all peers. They then see a broken connection and
 // not the reason. So Gloo's waits get a limit that never comes; Work::abort() ends them and keeps the connections.
 constexpr std::chrono::milliseconds kForever = std::chrono::hours(24 * 365);
-constexpr std::chrono::milliseconds kFarewell = 100ms;  // for a peer to take this member's last message
+constexpr std::chrono::milliseconds kFarewell = 100ms;  // for the peers to take this member's last message
 constexpr Clock::duration kVerdict = 1s;                // for the message that says why a connection broke
 
 using Tag = PeerWire::Tag;
@@ -237,14 +237,15 @@ void PeerLinks::lose(int peer, const std::string& what) {
 
 // --- what peers say --------------------------------------------------------------------------------------------------
 
-// Two receives are always posted: while one is being filled, Gloo reports a broken connection only to the other. So all
-// messages that came before the break are read before it is noticed.
+// Several receives are always posted: while one is being filled, Gloo reports a broken connection only to the others. So
+// all messages that came before the break are read before it is noticed. And a peer's last message arrives even if this
+// process was stopped before it could post the next receive: Gloo sends nothing that was not asked for.
 void PeerLinks::listen(int peer) {
   const BrokenPipeMask mask;
   Receiver& receiver = receivers_[static_cast<std::size_t>(peer)];
   std::string failure;
-  for (const std::size_t slot : {0U, 1U}) post_receive(peer, slot, failure);
-  for (std::size_t slot = 0; is_open(); slot = 1 - slot) {
+  for (std::size_t slot = 0; slot < kPosted; ++slot) post_receive(peer, slot, failure);
+  for (std::size_t slot = 0; is_open(); slot = (slot + 1) % kPosted) {
     if (!receiver.works[slot]) return on_hang_up(peer, failure);
     try {
       if (!receiver.works[slot]->wait(kForever)) return;
@@ -274,7 +275,7 @@ void PeerLinks::on_message(int peer, std::unique_ptr<PeerMessage> message) {
   if (message->kind == PeerMessage::Kind::kQuestion) return on_question_();
   if (message->kind == PeerMessage::Kind::kFailure) {
     const auto* text = reinterpret_cast<const char*>(message->payload.data());
-    return close({Ending::kFailed, message->cause, peer, message->lost, std::string(text, message->bytes)});
+    return close({Ending::kFailed, message->cause, message->by, message->lost, std::string(text, message->bytes)});
   }
   {
     const MutexLock lock(mutex_);
@@ -321,21 +322,28 @@ void PeerLinks::close(Closing closing) {
   on_close_(failure);
 }
 
+// Note [A failure is passed on by all who hear of it]
+// A peer may notice that this member's connection broke before it reads the message of the member that failed. It
+// would take this member for the cause. So this member's last message says what closed the links, whoever closed them.
 void PeerLinks::take_leave() {
   leave();
   {
     const MutexLock lock(mutex_);
-    if (closing_->by != rank_) return;  // the member that closed the links tells all others
     farewell_.kind = closing_->ending == Ending::kLeft ? PeerMessage::Kind::kLeave : PeerMessage::Kind::kFailure;
     farewell_.number = number_;
     farewell_.cause = closing_->cause;
+    farewell_.by = closing_->by;
     farewell_.lost = closing_->lost;
     auto* text = reinterpret_cast<char*>(farewell_.payload.data());
     farewell_.bytes = static_cast<std::uint32_t>(closing_->why.copy(text, farewell_.payload.size()));
   }
   for (const int peer : peers_)
     try_to([&] { farewells_.push_back(wire_.send(peer, &farewell_, farewell_.used(), Tag::kMessages)); });
-  for (const C10dWork& farewell : farewells_) try_to([&] { farewell->wait(kFarewell); });
+  const Deadline deadline = Deadline::after(kFarewell);
+  for (const C10dWork& farewell : farewells_) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline.remaining());
+    try_to([&] { farewell->wait(std::max(left, 1ms)); });
+  }
 }
 
 void PeerLinks::throw_closed() const {

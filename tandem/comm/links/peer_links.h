@@ -78,8 +78,7 @@ class PeerLinks {
   /// Asks the peers that the collective in progress waits for (Group::on_question()). Does not wait.
   void ask();
 
-  /// Tells the other members why this member closed the links, or that it leaves. Waits at most a fraction of a second
-  /// for each.
+  /// Tells the other members what closed the links, or that this member leaves. Waits at most a fraction of a second.
   void take_leave();
 
   /// Closes the links of all members with a failure. Only the first call counts.
@@ -110,10 +109,13 @@ class PeerLinks {
     int by = 0, lost = 0;
     std::string why;
   };
-  // The two receives that are posted for a peer's messages, and the thread that waits for them.
+  // How many receives are posted for a peer's messages. While a message is being read: the kAtOnce that may follow it,
+  // a question, the last message, and one that only a broken connection ends.
+  static constexpr std::size_t kPosted = 1 + kAtOnce + 3;
+  // These receives, and the thread that waits for them.
   struct Receiver {
-    std::array<C10dWork, 2> works;
-    std::array<std::unique_ptr<PeerMessage>, 2> messages;
+    std::array<C10dWork, kPosted> works;
+    std::array<std::unique_ptr<PeerMessage>, kPosted> messages;
     std::unique_ptr<Worker> listener;
   };
   // A collective's announcements: this member's, with the sends of it, and those received from the others, by rank.
@@ -173,7 +175,7 @@ class PeerLinks {
   PeerMessage question_{};                      // the same one for all peers
   std::array<Announced, kAtOnce> in_progress_;  // this and what follows belong to the sending thread
   std::uint64_t announced_ = 0;                 // the number of the next collective
-  PeerMessage farewell_{};                      // the last message, with the reason why this member closed the links
+  PeerMessage farewell_{};                      // the last message, with what closed the links
   std::vector<C10dWork> farewells_;
 
   mutable Mutex mutex_;

@@ -2,7 +2,7 @@
 // network group send each other ahead of large payloads, with what each remembers of them. Internal to comm/links.
 //
 // A message announces a collective, with its payload if that is small; or asks whether the receiver only waits itself;
-// or says why the sender closed the group, or that it leaves. The struct travels as it lies in memory, up to the end of
+// or says what closed the group, or that the sender leaves. The struct travels as it lies in memory, up to the end of
 // the payload that is used: all members run the same build on machines of the same byte order.
 //
 // Threads: any; operations are started one at a time. A PeerRecord is caller-locks. Ownership: the memory of an
@@ -62,6 +62,7 @@ struct PeerMessage {
   std::uint64_t number = 0;  // the collective's; for kLeave, how many collectives the sender has finished
   Announcement announcement{};
   shm::Cause cause{};     // kFailure: the kind of failure; the payload is its text
+  std::int32_t by = 0;    // kFailure: the rank that closed the group, which need not be the sender
   std::int32_t lost = 0;  // kFailure with Cause::kLost: the rank that is gone
   std::array<std::byte, kInlinePayload> payload;
 
