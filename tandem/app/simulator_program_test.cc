@@ -197,7 +197,14 @@ TEST_F(SimulatorProgramTest, ARunBeginsWithWhatAnotherOneLearned) {
 
   EXPECT_THAT(warm("d", at("a"), {"--set", "normalize.observations=false"}).err,
               HasSubstr("its policy saw normalised observations"));
-  EXPECT_THAT(warm("d", at("p.safetensors"), normalised).err, HasSubstr("without the counts to go on from"));
+  EXPECT_THAT(warm("d", at("p.safetensors"), normalised).err,
+              AllOf(HasSubstr("without the counts to go on from"), HasSubstr("init_normalizers: false")));
+  EXPECT_EQ(train("file", "Stroll-v0",
+                  {"--init-from", at("p.safetensors"), "--set", "normalize.observations=true", "--set",
+                   "init_normalizers=false"})
+                .code,
+            0);
+  EXPECT_THAT(read_file(folder / "file/log.txt"), AllOf(HasSubstr("tensors are taken"), HasSubstr("begins anew")));
   EXPECT_THAT(warm("d", at("p.pt"), normalised).err, HasSubstr("is a script for inference"));
   EXPECT_THAT(warm("d", at("nowhere"), normalised).err, HasSubstr("neither a run folder"));
   EXPECT_THAT(train("d", "Stroll-v0",

@@ -1,6 +1,5 @@
 #include <tandem/rl/env/plugin.h>
 
-#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -23,7 +22,7 @@ class Carts {
   void step(std::span<const float> push, const StepOfAll& out) {
     const std::span<float> seen = out.observation.leaf<float>();  // two numbers a cart
     for (std::size_t cart = 0; cart < place_.size(); ++cart) {
-      speed_[cart] = 0.9F * speed_[cart] + 0.1F * std::clamp(push[cart], -1.0F, 1.0F);
+      speed_[cart] = 0.9F * speed_[cart] + 0.1F * push[cart];
       place_[cart] += 0.1F * speed_[cart];
       seen[2 * cart] = place_[cart];
       seen[2 * cart + 1] = speed_[cart];

@@ -1,8 +1,9 @@
 #include <tandem/rl/env/plugin.h>
 
-#include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
+#include <vector>
 
 using namespace tandem::rl;
 
@@ -42,10 +43,16 @@ struct Hover {
   }
   StepResult<Seen> step(std::span<const float> thrust) {
     auto& [height, speed] = seen_;
-    thrust_ = std::clamp(thrust[0], 0.0F, 20.0F);
+    thrust_ = thrust[0];
     speed += 0.05F * (thrust_ - static_cast<float>(its_.gravity + random_->normal(0, its_.wind)));
     height += 0.05F * speed;
     return {.observation = seen_, .reward = 1 - std::abs(height - 5) / 5, .terminated = is_lost()};
+  }
+  std::vector<float> save() const { return {seen_[0], seen_[1], thrust_}; }
+  Seen load(std::span<const std::byte> saved) {
+    std::memcpy(&thrust_, saved.data() + sizeof(seen_), sizeof(thrust_));
+    std::memcpy(seen_.data(), saved.data(), sizeof(seen_));
+    return seen_;
   }
   void render(Canvas& canvas) const {
     canvas.view(-7.5, 0, 7.5, 10);  // left, bottom, right, top; metres

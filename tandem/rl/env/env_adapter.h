@@ -34,6 +34,8 @@ namespace tandem::rl {
 template <typename Env>
 class EnvGroupOf final : public EnvGroup {
   static_assert(TellsItsSpec<Env>, "an environment needs a member `tandem::rl::Spec spec() const` (static is fine)");
+  static_assert(DrawsItself<Env> || !HasRender<Env>,
+                "render() of an environment is `void render(tandem::rl::Canvas& canvas) const`");
   static_assert(
       ResetsFromGenerator<Env> || ResetsFromSeed<Env>,
       "an environment needs reset(tandem::rl::NumpyGenerator&) or reset(std::uint64_t), returning an observation");

@@ -102,7 +102,7 @@ template <typename Env>
 concept TakesChoices = requires(Env& env, std::span<const std::int64_t> action) {
   { env.step(action) } -> IsStepResult;
 };
-/// For Box: the span has a number for each element, which may lie beyond the bounds.
+/// For Box: the span has a number for each element. Runs cut them at finite bounds.
 template <typename Env>
 concept TakesNumbers = requires(Env& env, std::span<const float> action) {
   { env.step(action) } -> IsStepResult;
@@ -126,6 +126,9 @@ template <typename Env>
 concept DrawsItself = requires(const Env& env, Canvas& canvas) {
   env.render(canvas);
 };
+/// It has a member of that name, of whatever form: one that is not called is most likely a mistake.
+template <typename Env>
+concept HasRender = requires { &Env::render; };
 
 /// Calls step() with action `row` of the arrays (EnvActions), in the form that `space` needs. The struct must have that
 /// form, which struct_faults() has checked; else InvariantError. The spans point into the caller's arrays and are valid

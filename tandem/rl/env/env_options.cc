@@ -121,8 +121,9 @@ EnvLaw::EnvLaw(const EnvOption& option, std::string_view text) {
   if (!call) {
     refuse(option, text,
            concat("takes ", wanted(),
-                  ", or uniform(LOW, HIGH), log_uniform(LOW, HIGH), choice(VALUE, ...) or "
-                  "linear(FROM, TO) of such"));
+                  is_number(option) || is_integer(option)
+                      ? ", or uniform(LOW, HIGH), log_uniform(LOW, HIGH), choice(VALUE, ...) or linear(FROM, TO) of such"
+                      : ", or choice(VALUE, ...) of such"));
   }
   for (const std::string_view argument : call->arguments) {
     std::optional<EnvOptionValue> value = read_value(option, argument);

@@ -82,6 +82,9 @@ concept SavesItself = requires(Env& env, std::span<const std::byte> state) {
 /// A group of environments of the user's struct `Env`, which has several agents.
 template <typename Env>
 class MultiAgentGroupOf final : public MultiAgentGroup {
+  static_assert(DrawsItself<Env> || !HasRender<Env>,
+                "render() of an environment is `void render(tandem::rl::Canvas& canvas) const`");
+
  public:
   /// Throws ConfigError when count < 1, the spec has faults or does not agree with the struct's own types. What a
   /// constructor of `Env` throws passes unchanged.

@@ -106,7 +106,7 @@ template <typename Sim>
 concept StepsWithChoices = requires(Sim& sim, std::span<const std::int64_t> actions, const StepOfAll& out) {
   sim.step(actions, out);
 };
-/// For Box: a row of numbers an environment, which may lie beyond the bounds.
+/// For Box: a row of numbers an environment. Runs cut them at finite bounds.
 template <typename Sim>
 concept StepsWithNumbers = requires(Sim& sim, std::span<const float> actions, const StepOfAll& out) {
   sim.step(actions, out);
@@ -208,6 +208,8 @@ class SimulatorOf final : public AnySimulator {
   static_assert(StartsOne<Sim>,
                 "a simulator of many environments needs reset(std::size_t env, tandem::rl::NumpyGenerator& random, "
                 "const tandem::rl::ObservationRow& first)");
+  static_assert(DrawsEach<Sim> || !HasRender<Sim>,
+                "render() of a simulator is `void render(std::size_t env, tandem::rl::Canvas& canvas) const`");
   static_assert(StepsWithChoices<Sim> || StepsWithNumbers<Sim>,
                 "a simulator of many environments needs step(std::span<const std::int64_t> or std::span<const float> "
                 "actions, const tandem::rl::StepOfAll& out)");

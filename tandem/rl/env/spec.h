@@ -53,7 +53,7 @@ struct MultiDiscrete {
   friend bool operator==(const MultiDiscrete&, const MultiDiscrete&) = default;
 };
 /// A vector of real numbers within `low` .. `high`, element by element. The action is low.size() float32 in memory.
-/// Policies may sample beyond the bounds; environments clip.
+/// Policies may draw beyond the bounds; runs cut actions at them before a step (action_family.h).
 struct Box {
   std::vector<double> low = {}, high = {};
   friend bool operator==(const Box&, const Box&) = default;

@@ -269,7 +269,7 @@ class Check {
     if (const auto step = first_difference(trace, traced(second, short_steps_))) {
       add(Weight::kFault, "save", "a new group that loads a saved state differs ",
           *step == 0 ? "at once" : concat("at step ", *step),
-          " from the one that was saved: save() leaves something out");
+          " from the one that was saved: save() leaves something out, or load() does not bring it back");
     }
   }
 
