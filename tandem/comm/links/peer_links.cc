@@ -237,9 +237,9 @@ void PeerLinks::lose(int peer, const std::string& what) {
 
 // --- what peers say --------------------------------------------------------------------------------------------------
 
-// Several receives are always posted: while one is being filled, Gloo reports a broken connection only to the others. So
-// all messages that came before the break are read before it is noticed. And a peer's last message arrives even if this
-// process was stopped before it could post the next receive: Gloo sends nothing that was not asked for.
+// Several receives are always posted: while one is being filled, Gloo reports a broken connection only to the others.
+// So all messages that came before the break are read before it is noticed. And a peer's last message arrives even if
+// this process was stopped before it could post the next receive: Gloo sends nothing that was not asked for.
 void PeerLinks::listen(int peer) {
   const BrokenPipeMask mask;
   Receiver& receiver = receivers_[static_cast<std::size_t>(peer)];
