@@ -6,6 +6,7 @@ set(TANDEM_PUBLIC_HEADERS
   # Train a LibTorch model
   learner/fit.h
   sync/data_parallel.h
+  sync/rank_sampler.h
   learner/replica_team.h
   learner/learner.h
   learner/replayed_loss.h
@@ -29,9 +30,8 @@ set(TANDEM_PUBLIC_HEADERS
   # Run on several processes
   comm/world.h
   comm/world_flags.h
-  comm/group.h
+  comm/collectives.h
   comm/store/launcher_environment.h
-  comm/store/tcp_store.h
   # Write an environment
   rl/env/env_concepts.h
   rl/env/multi_agent_adapter.h

@@ -50,6 +50,8 @@ void fail_check(const char* condition, const char* file, int line, const std::st
                               message.empty() ? "" : ": ", message, call_stack()));
 }
 
+void fail_expectation(const std::string& message) { throw ConfigError(message); }
+
 ConfigError::ConfigError(std::vector<std::string> faults) : Error(list(faults)), faults_(std::move(faults)) {}
 
 // A new class of RunError that has to keep its kind needs a line here.

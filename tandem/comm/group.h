@@ -5,6 +5,9 @@
 // Sums go along the recursive-halving tree over the members (base/summation_tree.h) and every member receives the same
 // bits. So a group whose members hold whole subtrees of the shards gives the same sums as any other topology.
 //
+// These are the operations that a group has to offer, fast and for one kind of tensor. A program of one's own is better
+// served by collectives.h, which takes any tensor.
+//
 // All members call the same collectives in the same order. When one member calls another collective at the same place,
 // or the same collective with another size, all members throw RunError; its message names both calls.
 //
@@ -12,7 +15,8 @@
 // Ownership: the caller keeps the memory of a tensor alive and unchanged until the collective has returned.
 // Blocking: every operation but start_all_reduce() waits for the other members until `limits`. It throws
 // DeadlineExceeded, which names the missing members, PeerLost when a member died or left, or GroupAborted. After any
-// throw the group cannot be used any more, and the operation's output is undefined.
+// throw the group cannot be used any more, and the operation's output is undefined. ConfigError for a tensor that a
+// collective cannot take comes before anything is exchanged; the group stays as it was.
 #pragma once
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/zeros.h>
@@ -24,7 +28,6 @@
 #include <utility>
 #include <vector>
 
-#include "tandem/base/check.h"
 #include "tandem/base/summation_tree.h"
 #include "tandem/comm/owned_parts.h"
 #include "tandem/concurrency/limits.h"
@@ -34,7 +37,7 @@ namespace tandem::comm {
 class Group;
 
 /// A collective that was started, like MPI_Request or c10d's Work. The member waits for its collectives in the order in
-/// which it started them; another order is an InvariantError. The group must outlive it.
+/// which it started them; another order is a ConfigError. The group must outlive it.
 class [[nodiscard]] Pending {
  public:
   Pending(Group& group, std::uint64_t ticket) : group_(&group), ticket_(ticket) {}
@@ -94,9 +97,13 @@ class Group {
   /// Returns when all members have called it.
   virtual void barrier(const Limits& limits) = 0;
 
-  /// Makes all members' operations, present and future, throw GroupAborted with `why`. Only the first call counts. Does
-  /// not wait.
-  virtual void abort(const std::string& why) = 0;
+  /// Makes all members' operations, present and future, throw GroupAborted with `why`, unless a failure has closed the
+  /// group before. Returns whether this call closed it. Does not wait.
+  virtual bool abort(const std::string& why) = 0;
+  /// Leaves the group in order, for a member that ends by a failure of its own: those that still need it throw
+  /// PeerLost, which says `why` ("left by an exception: ..."). Returns whether the group was open. This member calls
+  /// nothing more. Where members are threads it does nothing: who runs them ends them.
+  virtual bool fail(const std::string& /*why*/) { return false; }
 
   /// Lets the wait that this member is in now expire, as if its deadline had passed; does nothing if the member is in
   /// no wait. A wait that has just begun may miss the call, so the caller repeats it until the wait has ended. Does not
@@ -120,15 +127,14 @@ class Group {
   /// Waits for the collective that start_all_reduce() returned as `ticket`.
   virtual void finish(std::uint64_t ticket, const Limits& limits) = 0;
 
-  /// Throw InvariantError for tensors or spans that a collective cannot take.
-  static void require_flat(const at::Tensor& flat, const char* does) {
-    TANDEM_CHECK(flat.dim() == 1 && flat.is_contiguous(), "a group ", does, " flat tensors, got ", flat.dim(),
-                 " dimensions");
-  }
-  void require_room(std::span<const double> mine, std::span<const double> all) const {
-    TANDEM_CHECK(all.size() == mine.size() * static_cast<std::size_t>(size()), all.size(), " for ", size(), " x ",
-                 mine.size());
-  }
+  /// Throw ConfigError, before anything is exchanged, for what a collective cannot take, and name the function of
+  /// collectives.h that does.
+  static void require_flat(const at::Tensor& flat, const char* does);
+  static void require_summable(const at::Tensor& flat);
+  void require_broadcast(const at::Tensor& flat, int root) const;
+  void require_room(std::span<const double> mine, std::span<const double> all) const;
+  /// Throws ConfigError when a collective is waited for before one that was started earlier.
+  static void require_order(bool in_order);
 
  private:
   std::string why_none_survive_;

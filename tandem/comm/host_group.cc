@@ -40,7 +40,7 @@ class HostMember final : public Group {
   }
 
   Pending start_all_reduce(const at::Tensor& flat) override {
-    require_flat(flat, "reduces");
+    require_summable(flat);
     const at::Tensor on_cpu = on_this_host(flat);
     const std::uint64_t ticket =
         member_.start_all_reduce(on_cpu.data_ptr(), on_cpu.numel(), element_of(on_cpu.scalar_type()));
@@ -49,7 +49,7 @@ class HostMember final : public Group {
   }
 
   void broadcast(const at::Tensor& flat, int root, const Limits& limits) override {
-    TANDEM_CHECK(flat.is_contiguous(), "a group broadcasts contiguous tensors");
+    require_broadcast(flat, root);
     const at::Tensor on_cpu = on_this_host(flat);
     member_.broadcast(on_cpu.data_ptr(), on_cpu.numel(), element_of(on_cpu.scalar_type()), root, limits);
     if (rank() != root) give_back(flat, on_cpu);
@@ -99,7 +99,8 @@ class HostMember final : public Group {
 
   void barrier(const Limits& limits) override { member_.barrier(limits); }
 
-  void abort(const std::string& why) override { member_.abort(why); }
+  bool abort(const std::string& why) override { return member_.abort(why); }
+  bool fail(const std::string& why) override { return member_.fail(why); }
   void expire() override { member_.expire(); }
   void on_close(std::function<void(const std::string&)> listener) override { listeners_.on_close(std::move(listener)); }
   void on_question(std::function<void()> listener) override { listeners_.on_question(std::move(listener)); }

@@ -28,6 +28,8 @@ struct Host {
 
 class HostMap {
  public:
+  /// No host.
+  HostMap() = default;
   /// Groups ranks by their keys, which are given by rank. Hosts are ordered by their first ranks. A rank without a key
   /// counts as the only one of its host.
   [[nodiscard]] static HostMap by_key(std::span<const HostKey> ranks);

@@ -46,8 +46,8 @@ class LayeredMember final : public Group {
   [[nodiscard]] bool goes_on_alone() const override { return carrier_ != nullptr; }
 
   Pending start_all_reduce(const at::Tensor& flat) override {
+    require_summable(flat);
     if (carrier_) {
-      require_flat(flat, "reduces");
       return {*this, carrier_->start(flat)};
     }
     layers_.inside({}, [&](Group& inner, const Limits&) {
@@ -59,7 +59,7 @@ class LayeredMember final : public Group {
   // The root's inner group broadcasts first, so that its leader has the tensor; then the leaders; then the other inner
   // groups.
   void broadcast(const at::Tensor& flat, int root, const Limits& limits) override {
-    TANDEM_CHECK(root >= 0 && root < size(), "rank ", root, " of ", size());
+    require_broadcast(flat, root);
     require_all_waited();
     const int part = layers_.sizes().part_of(root);
     if (part == layers_.mine()) layers_.inside(limits, broadcast_from(root - layers_.sizes().begin(part), flat));
@@ -135,7 +135,8 @@ class LayeredMember final : public Group {
     layers_.from_leader(limits, meet);
   }
 
-  void abort(const std::string& why) override { layers_.abort(why); }
+  bool abort(const std::string& why) override { return layers_.abort(why); }
+  bool fail(const std::string& why) override { return layers_.fail(why); }
   void expire() override { layers_.expire(); }
   void on_close(std::function<void(const std::string&)> listener) override { layers_.on_close(std::move(listener)); }
   void on_question(std::function<void()> listener) override { layers_.on_question(std::move(listener)); }
@@ -146,8 +147,7 @@ class LayeredMember final : public Group {
   // between the leaders for each at once.
   void finish(std::uint64_t ticket, const Limits& limits) override {
     if (carrier_) return carrier_->wait(ticket, limits);
-    TANDEM_CHECK(!started_.empty() && ticket + started_.size() == next_,
-                 "collectives are waited for in the order of their start");
+    require_order(!started_.empty() && ticket + started_.size() == next_);
     for (; summed_inside_ < started_.size(); ++summed_inside_) {
       Started& next = started_[summed_inside_];
       layers_.inside(limits, [&](Group&, const Limits& within) { next.inside.wait(within); });

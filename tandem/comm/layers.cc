@@ -101,9 +101,14 @@ void Layers::run(Phase phase, const Limits& limits, const Operation& operation) 
   phase_.store(Phase::kNothing);
 }
 
-void Layers::abort(const std::string& why) {
-  inner_->abort(why);
-  if (outer_ != nullptr) outer_->abort(why);
+bool Layers::abort(const std::string& why) {
+  const bool inside = inner_->abort(why), between = outer_ != nullptr && outer_->abort(why);
+  return inside || between;
+}
+
+bool Layers::fail(const std::string& why) {
+  const bool inside = inner_->fail(why), between = outer_ != nullptr && outer_->fail(why);
+  return inside || between;
 }
 
 // Expires the wait of the group that this member is in now. The phase may change meanwhile; expire() is repeated then.
@@ -176,7 +181,8 @@ std::uint64_t Carrier::start(const at::Tensor& flat) {
 void Carrier::wait(std::uint64_t ticket, const Limits& limits) {
   {
     const MutexLock lock(mutex_);
-    TANDEM_CHECK(ticket == waited_ && ticket < started_, "collectives are waited for in the order of their start");
+    if (ticket != waited_ || ticket >= started_)
+      throw ConfigError("collectives are waited for in the order of their start, each once; keep them in a queue");
   }
   const WaitOutcome outcome = await_done(ticket, limits.stop, limits.deadline);
   if (outcome == WaitOutcome::kReady) return;

@@ -100,7 +100,8 @@ class Layers {
   }
 
   /// As those of Group, for both groups together.
-  void abort(const std::string& why);
+  bool abort(const std::string& why);
+  bool fail(const std::string& why);
   void expire();
   void on_close(Listeners::OnClose listener) { listeners_.on_close(std::move(listener)); }
   void on_question(Listeners::OnQuestion listener) { listeners_.on_question(std::move(listener)); }

@@ -89,15 +89,16 @@ class Exchange {
     }
   }
 
-  void abort(const std::string& why) {
+  bool abort(const std::string& why) {
     {
       const MutexLock lock(mutex_);
-      if (aborted_.load()) return;
+      if (aborted_.load()) return false;
       why_ = why;
       aborted_.store(true, std::memory_order_seq_cst);
     }
     event_.notify_all();
     for (Listeners& each : listeners_) each.close(why);
+    return true;
   }
 
   void expire(int rank) {
@@ -174,12 +175,12 @@ class LocalMember final : public Group {
   [[nodiscard]] int size() const override { return exchange_->size(); }
 
   Pending start_all_reduce(const at::Tensor& flat) override {
-    require_flat(flat, "reduces");
+    require_summable(flat);
     return {*this, post_whole(Collective::kAllReduce, flat)};
   }
 
   void broadcast(const at::Tensor& flat, int root, const Limits& limits) override {
-    TANDEM_CHECK(flat.is_contiguous(), "a group broadcasts contiguous tensors");
+    require_broadcast(flat, root);
     const std::uint32_t ticket = post_whole(Collective::kBroadcast, flat);
     await_postings(ticket, limits);
     if (rank_ != root) {
@@ -232,7 +233,7 @@ class LocalMember final : public Group {
     complete(ticket, limits);
   }
 
-  void abort(const std::string& why) override { exchange_->abort(why); }
+  bool abort(const std::string& why) override { return exchange_->abort(why); }
   void expire() override { exchange_->expire(rank_); }
   void on_close(std::function<void(const std::string&)> listener) override {
     exchange_->listeners(rank_).on_close(std::move(listener));
@@ -268,8 +269,8 @@ class LocalMember final : public Group {
   std::uint32_t post(Posting posting) {
     if (exchange_->aborted()) exchange_->throw_aborted();
     const std::uint32_t ticket = next_++;
-    TANDEM_CHECK(ticket - self_.finished.load() < kDepth, "more than ", kDepth,
-                 " collectives started and not waited for");
+    if (ticket - self_.finished.load() >= kDepth)
+      throw ConfigError(concat("more than ", kDepth, " collectives started and not waited for; wait for the first"));
     self_.postings[ticket % kDepth] = std::move(posting);
     exchange_->signal(self_.posted, ticket + 1);
     return ticket;
@@ -277,7 +278,7 @@ class LocalMember final : public Group {
 
   // Waits until all members have posted the collective, and compares their postings with this member's.
   void await_postings(std::uint32_t ticket, const Limits& limits) {
-    TANDEM_CHECK(ticket == self_.finished.load(), "collectives are waited for in the order of their start");
+    require_order(ticket == self_.finished.load());
     const Posting& mine = self_.postings[ticket % kDepth];
     exchange_->wait_for_all(rank_, &MemberState::posted, ticket + 1, mine.operation, limits);
     for (int rank = 0; rank < size(); ++rank) {
@@ -337,7 +338,7 @@ class LocalMember final : public Group {
 }  // namespace
 
 std::vector<std::unique_ptr<Group>> make_local_group(int size) {
-  TANDEM_CHECK(size >= 1, "a group of ", size);
+  TANDEM_EXPECTS(size >= 1, "a group of ", size, "; give 1 or more");
   const auto exchange = std::make_shared<Exchange>(size);
   std::vector<std::unique_ptr<Group>> members;
   for (int rank = 0; rank < size; ++rank) members.push_back(std::make_unique<LocalMember>(exchange, rank));

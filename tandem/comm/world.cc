@@ -14,8 +14,6 @@
 namespace tandem::comm {
 namespace {
 
-constexpr const char* kFirstFailure = "first_failure";
-
 const char* name_of(GroupKind kind) {
   constexpr std::array kNames{"none, a single process", "shared memory", "Gloo", "NCCL",
                               "shared memory within each host, Gloo between their first ranks"};
@@ -197,16 +195,21 @@ World enter(std::unique_ptr<Store> store, const LauncherEnvironment& me, const W
               .store = std::move(store)};
   world.description = describe(world, me.launcher, choice.why);
   world.group = make_group(world, all, options, network);
-  if (world.size > 1) world.group->set_why_none_survive(why_none_survive(me));
+  if (world.size > 1) {
+    world.group->set_why_none_survive(why_none_survive(me));
+    const std::shared_ptr<Store> words = world.store->part("words");
+    world.departure = Departure(world.group, [words, rank = world.rank](const std::string& why) {
+      (void)tell_first_failure(*words, {rank, why});
+    });
+  }
   return world;
 }
 
 // Writes this rank's failure to the store unless there is one, and returns the first failure if it is another rank's.
 std::string first_failure(Store& store, int rank, const std::string& mine) {
-  const std::string told = concat("rank ", rank, ": ", mine.substr(0, 1000));
   try {
-    const std::string first = store.compare_set(kFirstFailure, "", told);
-    return first == told ? "" : first;
+    const FirstFailure first = tell_first_failure(store, {rank, mine});
+    return first.rank == rank ? "" : concat("rank ", first.rank, ": ", first.why);
   } catch (const RunError&) {
     return "";  // the store is gone; this rank's own failure is reported alone
   }
@@ -235,7 +238,8 @@ const char* name_of(Backend backend) {
 }
 
 World open_world(const LauncherEnvironment& me, const WorldOptions& options, const NetworkGroups& network) {
-  TANDEM_CHECK(me.rank >= 0 && me.rank < me.world_size, "rank ", me.rank, " of ", me.world_size);
+  TANDEM_EXPECTS(me.rank >= 0 && me.rank < me.world_size, "open_world() as rank ", me.rank, " of ", me.world_size,
+                 "; ranks count from 0");
   return enter_or_report_failure(open_store(me, options.generation, options.limits), me, options, network);
 }
 

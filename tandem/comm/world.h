@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "tandem/comm/departure.h"
 #include "tandem/comm/group.h"
 #include "tandem/comm/host_map.h"
 #include "tandem/comm/links/c10d_group.h"
@@ -66,6 +67,7 @@ struct World {
   std::unique_ptr<Store> store;    // has only the keys of this run, restart and generation
   std::shared_ptr<Group> group{};  // the group of all ranks
   int boards = 0;                  // counts calls of open_board() (world_board.h)
+  Departure departure{};           // tells the others why this rank leaves, when an exception destroys the world
 };
 
 /// Makes the groups across a network. Tests replace it, to run without sockets.

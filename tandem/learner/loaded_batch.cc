@@ -115,8 +115,8 @@ const LoadPlan& LoadedBatch::load(const Batch& batch, std::int64_t minibatch_row
 // made for all of them from this replica's.
 const LoadPlan& LoadedBatch::load_shards(std::span<const Batch> shards, std::int64_t minibatch_rows, Tail tail) {
   const Span span("load");
-  TANDEM_CHECK(static_cast<int>(shards.size()) == placement_.mine.size(), shards.size(), " batches for ",
-               placement_.mine.size(), " shards");
+  TANDEM_EXPECTS(static_cast<int>(shards.size()) == placement_.mine.size(), shards.size(), " batches for ",
+                 placement_.mine.size(), " shards; give one for each");
   const std::int64_t rows = rows_of(shards.front().columns), states = sequences_of(shards.front());
   const auto require_equal = [](const char* what, std::int64_t its, std::int64_t others) {
     if (its == others) return;
@@ -141,9 +141,9 @@ const LoadPlan& LoadedBatch::load_shards(std::span<const Batch> shards, std::int
 // The plan has minibatches only: rows differ from shard to shard, so the counts of a plan would have no meaning.
 const LoadPlan& LoadedBatch::load_uneven(std::span<const Batch> shards, std::int64_t minibatches) {
   const Span span("load");
-  TANDEM_CHECK(static_cast<int>(shards.size()) == placement_.mine.size(), shards.size(), " batches for ",
-               placement_.mine.size(), " shards");
-  TANDEM_CHECK(minibatches >= 1, minibatches, " minibatches");
+  TANDEM_EXPECTS(static_cast<int>(shards.size()) == placement_.mine.size(), shards.size(), " batches for ",
+                 placement_.mine.size(), " shards; give one for each");
+  TANDEM_EXPECTS(minibatches >= 1, minibatches, " minibatches; give 1 or more");
   plan_ = LoadPlan{};
   plan_.minibatches = minibatches;
   tail_ = Tail::kDrop;
@@ -235,9 +235,9 @@ void LoadedBatch::begin_pass(Order order, std::uint64_t run_seed, std::uint64_t 
 }
 
 const LoadedBatch::Shard& LoadedBatch::shard_at(int shard, std::int64_t minibatch) const {
-  TANDEM_CHECK(!shards_.empty(), "no data loaded");
-  TANDEM_CHECK(shard >= placement_.mine.begin && shard < placement_.mine.end, "shard ", shard, " of another replica");
-  TANDEM_CHECK(minibatch >= 0 && minibatch < plan_.minibatches, "minibatch ", minibatch, " of ", plan_.minibatches);
+  TANDEM_EXPECTS(!shards_.empty(), "a minibatch with no data loaded");
+  TANDEM_EXPECTS(shard >= placement_.mine.begin && shard < placement_.mine.end, "shard ", shard, " of another replica");
+  TANDEM_EXPECTS(minibatch >= 0 && minibatch < plan_.minibatches, "minibatch ", minibatch, " of ", plan_.minibatches);
   return shards_[static_cast<std::size_t>(shard - placement_.mine.begin)];
 }
 

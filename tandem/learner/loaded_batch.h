@@ -163,7 +163,7 @@ class LoadedBatch {
   void begin_pass(Order order, std::uint64_t run_seed, std::uint64_t pass);
 
   /// Slice `minibatch` of `shard` (its number in the run) in the order of the pass: views where the order is
-  /// sequential, else gathered rows. Throws InvariantError when either number is out of range, or nothing was loaded.
+  /// sequential, else gathered rows. Throws ConfigError when either number is out of range, or nothing was loaded.
   [[nodiscard]] ShardBatch minibatch(int shard, std::int64_t minibatch) const;
 
   /// The rows of that slice where they lie; valid until the next begin_pass() or load. Throws as minibatch() does.

@@ -27,7 +27,7 @@ Batch rows(std::int64_t count, std::int64_t states = 0) {
 
 TEST(LoadedBatchTest, MinibatchesBeforeALoadAreRefused) {
   const LoadedBatch loaded(kSecond);
-  EXPECT_THAT(message_of<InvariantError>([&] { (void)loaded.minibatch(2, 0); }), HasSubstr("no data loaded"));
+  EXPECT_THAT(message_of<ConfigError>([&] { (void)loaded.minibatch(2, 0); }), HasSubstr("no data loaded"));
 }
 
 TEST(LoadedBatchTest, MinibatchesOutOfRangeAndShardsOfOthersAreRefused) {
@@ -37,12 +37,11 @@ TEST(LoadedBatchTest, MinibatchesOutOfRangeAndShardsOfOthersAreRefused) {
   loaded.begin_pass(Order::kSequential, 1, 0);
   EXPECT_EQ(loaded.minibatch(3, 1)["x"][0].item<std::int64_t>(), 35);
   for (const std::int64_t wrong : {-1, 2}) {
-    EXPECT_THAT(message_of<InvariantError>([&] { (void)loaded.minibatch(2, wrong); }), HasSubstr("of 2")) << wrong;
-    EXPECT_THAT(message_of<InvariantError>([&] { (void)loaded.column_of_minibatch("x", 2, wrong); }),
-                HasSubstr("of 2"));
+    EXPECT_THAT(message_of<ConfigError>([&] { (void)loaded.minibatch(2, wrong); }), HasSubstr("of 2")) << wrong;
+    EXPECT_THAT(message_of<ConfigError>([&] { (void)loaded.column_of_minibatch("x", 2, wrong); }), HasSubstr("of 2"));
   }
   for (const int wrong : {1, 4}) {
-    EXPECT_THAT(message_of<InvariantError>([&] { (void)loaded.minibatch(wrong, 0); }), HasSubstr("of another replica"))
+    EXPECT_THAT(message_of<ConfigError>([&] { (void)loaded.minibatch(wrong, 0); }), HasSubstr("of another replica"))
         << wrong;
   }
 }
@@ -208,7 +207,7 @@ TEST(LoadedBatchTest, ShardsOfDifferentSizesAreRefused) {
                 load({rows(6, 3), rows(6, 2)});
               }),
               HasSubstr("a shard has 2 states, another 3"));
-  EXPECT_THAT(message_of<InvariantError>([&] { load({rows(6)}); }), HasSubstr("1 batches for 2 shards"));
+  EXPECT_THAT(message_of<ConfigError>([&] { load({rows(6)}); }), HasSubstr("1 batches for 2 shards"));
 }
 
 }  // namespace

@@ -5,13 +5,13 @@
 #include <torch/nn/modules/embedding.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/model/flat_home.h"
 
 // The plan: list the parameters, mark those with sparse gradients, give each its group, check all, and then lay out one
 // buffer for each dtype and kind of gradient. Faults are collected, so that a user sees all of them at once; nothing of
@@ -123,30 +123,13 @@ void check_devices(const std::vector<LayoutParameter>& trainable, Faults& faults
   }
 }
 
-// Two different tensors over the same memory would be torn apart by moving each to a place of its own. Ranges are
-// sorted by their begin, so only neighbours need to be compared.
-void check_overlap(const std::vector<LayoutParameter>& trainable, Faults& faults) {
-  struct Range {
-    std::uintptr_t begin, end;
-    const std::string* name;
-  };
-  std::vector<Range> ranges;
-  for (const auto& parameter : trainable) {
-    if (parameter.tensor.layout() != at::kStrided || parameter.tensor.numel() == 0) continue;
-    const auto begin = reinterpret_cast<std::uintptr_t>(parameter.tensor.const_data_ptr());
-    std::uintptr_t last = 0;  // offset of the last element
-    for (std::int64_t d = 0; d < parameter.tensor.dim(); ++d) {
-      last += static_cast<std::uintptr_t>((parameter.tensor.size(d) - 1) * parameter.tensor.stride(d));
-    }
-    ranges.push_back({begin, begin + (last + 1) * parameter.tensor.element_size(), &parameter.names.front()});
-  }
-  std::ranges::sort(ranges, {}, &Range::begin);
-  for (std::size_t i = 1; i < ranges.size(); ++i) {
-    if (ranges[i].begin >= ranges[i - 1].end) continue;
-    faults.push_back(
-        concat("parameters \"", *ranges[i - 1].name, "\" and \"", *ranges[i].name,
-               "\" are different tensors over the same memory; to tie them, register the same tensor twice"));
-  }
+// Two different tensors over the same memory would be torn apart by moving one to a place of its own.
+void check_overlap(const torch::nn::Module& module, Faults& faults) {
+  const auto two = sharing_memory(residents_of(module));
+  if (!two) return;
+  faults.push_back(concat(two->first, " and ", two->second,
+                          " are different tensors over the same memory; to tie them, "
+                          "register the same tensor twice; else give one of them memory of its own (clone())"));
 }
 
 // Lays out the parameters of one dtype and kind of gradient: by group and, within a group, in the module's order.
@@ -187,7 +170,7 @@ FlatLayout plan_flat_layout(const torch::nn::Module& module, const FlatParameter
         concat("nothing to train: none of the module's ", layout.frozen.size(), " parameters requires a gradient"));
   }
   check_devices(layout.trainable, faults);
-  check_overlap(layout.trainable, faults);
+  check_overlap(module, faults);
   if (!faults.empty()) throw ConfigError(std::move(faults));
 
   for (const bool sparse : {false, true}) {

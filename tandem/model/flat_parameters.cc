@@ -2,17 +2,20 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
-#include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 #include <torch/nn/module.h>
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
+#include "tandem/model/flat_home.h"
 #include "tandem/model/flat_layout.h"
+#include "tandem/model/module_watch.h"
+#include "tandem/model/reached_hook.h"
 
 // How a gradient gets into flat memory. bind() makes each dense parameter's .grad a view into the flat gradients
 // (kZeros), or takes it away (kNothing). Autograd adds to the view, or makes a tensor that ReachedHook copies into the
@@ -22,53 +25,13 @@
 namespace tandem::model {
 namespace {
 
-struct Reaches {
-  std::vector<char> marks;  // one a parameter: a backward pass reached it
-  struct Place {
-    std::size_t buffer = 0, slot = 0;
-    bool dense = true;
-    at::Tensor unwritten;  // where its gradient belongs, when passes start with nothing
-  };
-  std::vector<Place> places;
-  FlatParameters::Reached listener;
-};
-using Marks = std::shared_ptr<Reaches>;
-using Hook = torch::autograd::PostAccumulateGradHook;
-
-// Copies a gradient that autograd made where there was none into the flat view, and makes the view the gradient.
-void write_first(at::Tensor& grad, const at::Tensor& view) {
-  if (!grad.defined() || grad.is_same(view)) return;
-  const at::NoGradGuard no_grad;
-  view.copy_(grad.is_sparse() ? grad.to_dense() : grad);
-  grad = view;
-}
-
-// Shares the marks, because a graph that is still alive may hold the parameter longer than FlatParameters lives.
-class ReachedHook final : public Hook {
- public:
-  ReachedHook(Marks marks, std::size_t index, std::unique_ptr<Hook> next)
-      : marks_(std::move(marks)), index_(index), next_(std::move(next)) {}
-
-  void operator()(const at::Tensor& tensor) override {
-    marks_->marks[index_] = 1;
-    const Reaches::Place& place = marks_->places[index_];
-    if (place.unwritten.defined()) write_first(tensor.mutable_grad(), place.unwritten);
-    if (next_) (*next_)(tensor);
-    if (place.dense && marks_->listener) marks_->listener(place.buffer, place.slot);
-  }
-  [[nodiscard]] bool shares(const Marks& marks) const { return marks_ == marks; }
-  [[nodiscard]] std::unique_ptr<Hook> take_next() { return std::move(next_); }
-
- private:
-  Marks marks_;
-  std::size_t index_;
-  std::unique_ptr<Hook> next_;  // whoever hooked the parameter before
-};
-
 struct Resident {
   at::Tensor parameter;
-  const void* home = nullptr;  // where its values begin; elsewhere means that somebody moved it
-  std::uint32_t version = 0;   // of its gradient view at bind(): a later one means that something was written
+  at::Tensor home;                   // the view of its slot
+  const void* home_begin = nullptr;  // where its values begin; elsewhere means that somebody moved it
+  std::uint32_t version = 0;         // of its gradient view at bind(): a later one means that something was written
+  const void* sealed = nullptr;      // its gradient at seal(), or none
+  std::uint32_t sealed_version = 0;
 };
 
 std::uint32_t version_of(const at::Tensor& tensor) {
@@ -102,11 +65,13 @@ struct FlatParameters::State {
   std::vector<std::vector<Resident>> residents;  // per buffer and slot
   std::vector<at::Tensor> parameters;
   std::vector<std::string> frozen;
-  Marks marks;
+  std::shared_ptr<Reaches> marks;
   std::vector<at::Tensor> host_flags;  // per buffer; defined when the flags lie on another device
   std::vector<char> present;           // of one buffer while collect() works
   Gradients* bound = nullptr;
   Options::Start start = Options::Start::kZeros;
+  std::optional<ModuleWatch> watch;
+  enum class Passes { kOpen, kSealed, kWritten } passes = Passes::kOpen;  // since bind()
 
   // Copies each parameter into its slot and makes it a view of the slot. The tensor object stays the same, so modules
   // and optimizers that hold it see the flat memory.
@@ -122,12 +87,12 @@ struct FlatParameters::State {
         at::Tensor view = plain_view(buffer.values, like, buffer.slots[s].offset);
         view.copy_(parameter);
         parameter.set_data(view);
-        inside.push_back({parameter, parameter.const_data_ptr(), 0});
+        inside.push_back({.parameter = parameter, .home = view, .home_begin = parameter.const_data_ptr()});
       }
     }
   }
 
-  // Puts a ReachedHook on every trainable parameter, in front of a hook that is already there.
+  // Puts a ReachedHook on every trainable parameter.
   void install_hooks() {
     marks = std::make_shared<Reaches>();
     marks->marks.resize(layout.trainable.size());
@@ -137,42 +102,24 @@ struct FlatParameters::State {
       for (std::size_t s = 0; s < members.size(); ++s)
         marks->places[members[s]] = {.buffer = b, .slot = s, .dense = !buffers[b].sparse, .unwritten = {}};
     }
-    for (std::size_t i = 0; i < layout.trainable.size(); ++i) {
-      const auto& parameter = layout.trainable[i].tensor;
-      auto& held = torch::autograd::impl::post_acc_grad_hooks(parameter);
-      torch::autograd::impl::set_post_acc_grad_hooks(parameter,
-                                                     std::make_unique<ReachedHook>(marks, i, std::move(held)));
-    }
-  }
-
-  // Takes our hooks off and leaves those of others in place.
-  void remove_hooks() {
-    for (const auto& parameter : parameters) {
-      auto& held = torch::autograd::impl::post_acc_grad_hooks(parameter);
-      auto* ours = dynamic_cast<ReachedHook*>(held.get());
-      if (!ours || !ours->shares(marks)) continue;  // somebody hooked on later; ours only sets a mark nobody reads
-      auto next = ours->take_next();
-      held = std::move(next);
-    }
+    for (const LayoutParameter& each : layout.trainable) marks->names.push_back(each.names.front());
+    for (std::size_t i = 0; i < layout.trainable.size(); ++i) hook_on(layout.trainable[i].tensor, marks, i);
   }
 
   // Compares addresses, because nothing tells when a parameter's storage is replaced.
-  void check_still_home() const {
-    for (std::size_t b = 0; b < residents.size(); ++b) {
-      for (std::size_t s = 0; s < residents[b].size(); ++s) {
-        if (residents[b][s].parameter.const_data_ptr() == residents[b][s].home) continue;
-        throw ConfigError(
-            concat("parameter \"", buffers[b].slots[s].name,
-                   "\" no longer lies in flat memory: module->to(), set_data() or flatten_parameters() moved "
-                   "it after FlatParameters was made; move the module first, then make FlatParameters"));
+  void return_home() {
+    const auto is_home = [](const Resident& each) { return each.parameter.const_data_ptr() == each.home_begin; };
+    const auto all_are = [&](const auto& slots) { return std::ranges::all_of(slots, is_home); };
+    if (std::ranges::all_of(residents, all_are)) return;
+    std::vector<NamedResident> all = residents_of(*module);
+    for (NamedResident& each : all) {
+      for (const auto& slots : residents) {
+        const auto found =
+            std::ranges::find_if(slots, [&](const Resident& one) { return one.parameter.is_same(each.tensor); });
+        if (found != slots.end()) each.home = found->home;
       }
     }
-    for (std::size_t i = 0; i < layout.frozen.size(); ++i) {
-      if (!layout.frozen[i].tensor.requires_grad()) continue;
-      throw ConfigError(concat("parameter \"", frozen[i],
-                               "\" was frozen when FlatParameters was made and requires a "
-                               "gradient now, which nothing would apply; make FlatParameters after unfreezing"));
-    }
+    bring_home(all);
   }
 
   // Prepares one parameter's .grad for the next passes.
@@ -259,7 +206,7 @@ struct FlatParameters::State {
 
 FlatParameters::FlatParameters(std::shared_ptr<torch::nn::Module> module, const Options& options)
     : state_(std::make_unique<State>()) {
-  TANDEM_CHECK(module != nullptr, "FlatParameters needs a module");
+  TANDEM_EXPECTS(module != nullptr, "FlatParameters needs a module");
   state_->layout = plan_flat_layout(*module, options);
   state_->module = std::move(module);
   state_->start = options.start;
@@ -267,11 +214,12 @@ FlatParameters::FlatParameters(std::shared_ptr<torch::nn::Module> module, const 
   for (const auto& parameter : state_->layout.frozen) state_->frozen.push_back(parameter.names.front());
   state_->move_in();
   state_->install_hooks();
+  state_->watch.emplace(*state_->module);
   state_->host_flags.resize(state_->buffers.size());
 }
 
 FlatParameters::~FlatParameters() {
-  state_->remove_hooks();
+  for (const at::Tensor& parameter : state_->parameters) unhook(parameter, state_->marks);
   if (!state_->bound) return;
   // The views may lie in a group's memory, which the group is free to take back now.
   for (Reaches::Place& place : state_->marks->places) place.unwritten.reset();
@@ -283,6 +231,11 @@ FlatParameters::~FlatParameters() {
 const std::vector<FlatBuffer>& FlatParameters::buffers() const { return state_->buffers; }
 int FlatParameters::groups() const { return state_->layout.groups; }
 const std::vector<std::string>& FlatParameters::frozen() const { return state_->frozen; }
+std::string FlatParameters::first_unfrozen() const {
+  const auto it = std::ranges::find_if(state_->layout.frozen, [](auto& each) { return each.tensor.requires_grad(); });
+  return it == state_->layout.frozen.end() ? "" : it->names.front();
+}
+
 const std::vector<at::Tensor>& FlatParameters::parameters() const { return state_->parameters; }
 torch::nn::Module& FlatParameters::module() const { return *state_->module; }
 FlatParameters::Options::Start FlatParameters::start() const { return state_->start; }
@@ -320,9 +273,15 @@ FlatParameters::Gradients FlatParameters::make_gradients(const Allocate& allocat
   return made;
 }
 
-// The order matters: a moved parameter is found before anything is changed.
+// The order matters: a parameter that cannot come home is found before anything is changed.
 void FlatParameters::bind(Gradients& gradients) {
-  state_->check_still_home();
+  if (const std::string name = first_unfrozen(); !name.empty()) {
+    throw ConfigError(concat("parameter \"", name,
+                             "\" was frozen when FlatParameters was made and requires a gradient ",
+                             "now, which nothing would apply; make FlatParameters after unfreezing"));
+  }
+  state_->return_home();
+  state_->passes = State::Passes::kOpen;
   state_->bound = &gradients;
   std::ranges::fill(state_->marks->marks, 0);
   for (std::size_t b = 0; b < state_->buffers.size(); ++b) {
@@ -333,11 +292,50 @@ void FlatParameters::bind(Gradients& gradients) {
 
 void FlatParameters::on_reached(Reached reached) { state_->marks->listener = std::move(reached); }
 
-void FlatParameters::mark_written() { std::ranges::fill(state_->marks->marks, 1); }
+void FlatParameters::on_stray(Stray stray) { state_->marks->stray = std::move(stray); }
+
+void FlatParameters::mark_written() {
+  std::ranges::fill(state_->marks->marks, 1);
+  state_->passes = State::Passes::kWritten;
+}
+
+void FlatParameters::require_same_module() { state_->watch->require_unchanged(); }
+
+void FlatParameters::seal() {
+  state_->passes = State::Passes::kSealed;
+  for (auto& slots : state_->residents) {
+    for (Resident& each : slots) {
+      const at::Tensor& grad = each.parameter.grad();
+      each.sealed = grad.defined() ? grad.unsafeGetTensorImpl() : nullptr;
+      each.sealed_version = grad.defined() ? version_of(grad) : 0;
+    }
+  }
+}
+
+void FlatParameters::require_seal() const {
+  if (state_->passes != State::Passes::kSealed) return;
+  for (std::size_t b = 0; b < state_->residents.size(); ++b) {
+    for (std::size_t s = 0; s < state_->residents[b].size(); ++s) {
+      const Resident& each = state_->residents[b][s];
+      const at::Tensor& grad = each.parameter.grad();
+      if (!grad.defined() && each.sealed == nullptr) continue;
+      if (grad.defined() && grad.unsafeGetTensorImpl() == each.sealed && version_of(grad) == each.sealed_version)
+        continue;
+      throw ConfigError(concat(
+          "the gradient of parameter \"", state_->buffers[b].slots[s].name, "\" was ",
+          grad.defined() ? "changed" : "cleared",
+          " between the backward pass and the mean over all ranks, which would "
+          "lose the pass or differ from rank to rank. zero_grad() is not needed: leave it out. Clip or scale gradients "
+          "after average(), before the optimizer's step"));
+    }
+  }
+}
 
 // Buffer by buffer: gradients into their views, then the flags of the buffer at once.
 void FlatParameters::collect() {
   TANDEM_CHECK(state_->bound != nullptr, "collect() without bind()");
+  require_seal();
+  if (state_->passes != State::Passes::kWritten) state_->watch->require_unchanged();
   const at::NoGradGuard no_grad;
   Gradients& gradients = *state_->bound;
   auto& present = state_->present;

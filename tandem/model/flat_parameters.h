@@ -80,8 +80,9 @@ class FlatParameters {
 
   [[nodiscard]] const std::vector<FlatBuffer>& buffers() const;
   [[nodiscard]] int groups() const;
-  /// Names of parameters that do not require gradients.
+  /// Names of parameters that did not require gradients when this was made, and the first that does now; or "".
   [[nodiscard]] const std::vector<std::string>& frozen() const;
+  [[nodiscard]] std::string first_unfrozen() const;
   /// Every trainable parameter in the module's order.
   [[nodiscard]] const std::vector<at::Tensor>& parameters() const;
   [[nodiscard]] torch::nn::Module& module() const;
@@ -104,13 +105,25 @@ class FlatParameters {
   /// Makes the next backward passes accumulate into `gradients`, from zero, whatever happened to the parameters' .grad
   /// before (zero_grad(set_to_none) by user code, say). Sparse parameters start without a gradient, dense ones as
   /// Options::start says; what no pass reaches is zero from collect() on. `gradients`
-  /// must stay alive until the next bind() or this object's end. Throws ConfigError when a parameter no longer lies in
-  /// its flat buffer (module->to(), set_data() or an RNN's flatten_parameters() moved it) or was unfrozen meanwhile.
+  /// must stay alive until the next bind() or this object's end. A parameter that torch::load() or set_data() gave
+  /// other memory comes back into its flat buffer, with its values. Throws ConfigError naming one that cannot come
+  /// back (module->to() changed its device or dtype; it shares memory with another), or that was unfrozen meanwhile.
   void bind(Gradients& gradients);
   /// Called when a backward pass has added to the gradient of a dense parameter, on the thread that runs that pass: the
   /// gradient is whole unless another pass follows before collect(). An empty function ends the calls.
   using Reached = std::function<void(std::size_t buffer, std::size_t slot)>;
   void on_reached(Reached reached);
+  /// Called when a backward pass that no RunningPass (reached_hook.h) announces has reached a parameter, on the thread
+  /// that runs that pass; what it throws comes out of backward(). An empty function ends the calls.
+  using Stray = std::function<void(const std::string& parameter)>;
+  void on_stray(Stray stray);
+  /// Throws ConfigError naming a parameter or buffer that was registered, replaced or removed since the module was
+  /// bound (module_watch.h). collect() does so, too, after backward passes.
+  void require_same_module();
+  /// After a backward pass: from now on, until the next pass, no gradient may change. require_seal() and collect()
+  /// throw ConfigError naming one that did (zero_grad(), clipping).
+  void seal();
+  void require_seal() const;
   /// In place of a backward pass: the caller has written the gradients itself, into the .grad of the dense parameters.
   /// Every one that has a .grad at collect() counts as present then, whatever its numbers; nobody is told by
   /// on_reached().

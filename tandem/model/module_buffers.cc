@@ -10,6 +10,7 @@
 
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
+#include "tandem/model/flat_home.h"
 
 namespace tandem::model {
 namespace {
@@ -56,10 +57,11 @@ FlatModuleBuffer make_flat(const std::vector<std::pair<std::string, at::Tensor>>
 }  // namespace
 
 ModuleBuffers::ModuleBuffers(std::shared_ptr<torch::nn::Module> module) : module_(std::move(module)) {
-  TANDEM_CHECK(module_ != nullptr, "ModuleBuffers needs a module");
+  TANDEM_EXPECTS(module_ != nullptr, "ModuleBuffers needs a module");
   const at::NoGradGuard no_grad;
   named_ = list_buffers(*module_);
   check(named_);
+  homes_.resize(named_.size());
   std::vector<at::ScalarType> dtypes;
   for (const auto& [name, tensor] : named_) {
     if (std::ranges::find(dtypes, tensor.scalar_type()) == dtypes.end()) dtypes.push_back(tensor.scalar_type());
@@ -67,31 +69,40 @@ ModuleBuffers::ModuleBuffers(std::shared_ptr<torch::nn::Module> module) : module
   for (const auto dtype : dtypes) {
     auto& flat = flats_.emplace_back(make_flat(named_, dtype));
     auto slot = flat.slots.begin();
-    for (auto& [name, tensor] : named_) {
+    for (std::size_t i = 0; i < named_.size(); ++i) {
+      const at::Tensor& tensor = named_[i].second;
       if (tensor.scalar_type() != dtype) continue;
-      at::Tensor view = flat.values.narrow(0, slot->offset, slot->count).view(slot->shape).variable_data();
-      view.copy_(tensor);
-      tensor.set_data(view);
+      homes_[i] = flat.values.narrow(0, slot->offset, slot->count).view(slot->shape).variable_data();
+      homes_[i].copy_(tensor);
+      tensor.set_data(homes_[i]);
       ++slot;
     }
     starts_.push_back(flat.values.clone());
   }
-  for (const auto& [name, tensor] : named_) homes_.push_back(tensor.const_data_ptr());
 }
 
 void ModuleBuffers::save_start() {
+  return_home();
   for (std::size_t i = 0; i < flats_.size(); ++i) starts_[i].copy_(flats_[i].values);
 }
 
 // Addresses are compared first: a buffer that was moved away would silently keep the values of the last shard.
 void ModuleBuffers::restore_start() {
-  for (std::size_t i = 0; i < named_.size(); ++i) {
-    if (named_[i].second.const_data_ptr() == homes_[i]) continue;
-    throw ConfigError(concat("buffer \"", named_[i].first,
-                             "\" no longer lies in flat memory: module->to() or set_data() "
-                             "moved it after ModuleBuffers was made; move the module first"));
-  }
+  return_home();
   for (std::size_t i = 0; i < flats_.size(); ++i) flats_[i].values.copy_(starts_[i]);
+}
+
+void ModuleBuffers::return_home() {
+  bool all_home = true;
+  for (std::size_t i = 0; i < named_.size(); ++i)
+    all_home = all_home && named_[i].second.const_data_ptr() == homes_[i].const_data_ptr();
+  if (all_home) return;
+  std::vector<NamedResident> all = residents_of(*module_);
+  for (NamedResident& each : all) {
+    const auto found = std::ranges::find_if(named_, [&](const auto& one) { return one.second.is_same(each.tensor); });
+    if (found != named_.end()) each.home = homes_[static_cast<std::size_t>(found - named_.begin())];
+  }
+  bring_home(all);
 }
 
 }  // namespace tandem::model

@@ -2,9 +2,9 @@
 //
 // Each shard of a step starts from the same buffers, whichever replica it runs on, so a replica saves them at the start
 // of the step and restores them before each of its shards. Afterwards floating buffers become the mean of the shards'
-// results, and all other buffers have the values of shard 0. A module that assigns a new tensor to a buffer's member,
-// instead of writing in place, detaches it from the module in LibTorch; that is noticed here only when the registered
-// tensor was replaced.
+// results, and all other buffers (integers, Bool) have the values of shard 0. A module that assigns a new tensor to a
+// buffer's member, instead of writing in place, detaches it from the module in LibTorch; that is noticed only when the
+// registered tensor was replaced.
 //
 // Threads: single-thread, the replica's. Ownership: keeps the module alive; the module's buffers alias `values`.
 #pragma once
@@ -39,15 +39,19 @@ class ModuleBuffers {
 
   /// Remembers the values that the shards of this step start from.
   void save_start();
-  /// Goes back to them. Throws ConfigError naming a buffer that the module or its user moved out of flat memory.
+  /// Goes back to them.
   void restore_start();
+  /// Brings buffers back that torch::load() or set_data() gave other memory, with their values; save_start() and
+  /// restore_start() do so first. Throws ConfigError naming one that has another device, dtype or shape now, or shares
+  /// memory with another tensor.
+  void return_home();
 
  private:
   std::shared_ptr<torch::nn::Module> module_;
   std::vector<FlatModuleBuffer> flats_;
   std::vector<at::Tensor> starts_;  // per flat tensor
   std::vector<std::pair<std::string, at::Tensor>> named_;
-  std::vector<const void*> homes_;  // per named buffer: where it must lie
+  std::vector<at::Tensor> homes_;  // per named buffer: the view where it must lie
 };
 
 }  // namespace tandem::model

@@ -63,10 +63,20 @@ TEST(ModuleBuffersTest, EachShardStartsFromTheSavedValues) {
   EXPECT_TRUE(net->first->running_mean.equal(after));
 }
 
-TEST(ModuleBuffersTest, ABufferThatWasMovedAwayIsNamed) {
+TEST(ModuleBuffersTest, ABufferWithOtherMemoryComesBackWithItsValues) {
   auto net = std::make_shared<Normed>();
   ModuleBuffers buffers(net);
-  net->second->running_var.set_data(at::ones({5}));
+  const at::Tensor loaded = at::full_like(net->second->running_var, 7);
+  net->second->running_var.set_data(loaded.clone());
+  buffers.save_start();
+  EXPECT_TRUE(net->second->running_var.equal(loaded));
+  EXPECT_TRUE(net->second->running_var.is_alias_of(buffers.values()[0].values));
+}
+
+TEST(ModuleBuffersTest, ABufferOfAnotherShapeIsNamed) {
+  auto net = std::make_shared<Normed>();
+  ModuleBuffers buffers(net);
+  net->second->running_var.set_data(at::ones({17}));
   try {
     buffers.restore_start();
     FAIL() << "accepted";

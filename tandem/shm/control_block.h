@@ -239,18 +239,19 @@ struct ControlBlock {
 
   /// Closes the group on behalf of `rank`, which has filled in its `closing`, and ends every wait of every rank. A
   /// second rank that closes the group closes the counters again: the first one may have been stopped or killed before
-  /// it did.
-  void close(int rank) {
+  /// it did. Returns whether `rank` is the first.
+  bool close(int rank) {
     std::int32_t open = kOpen;
     // Only the first rank's name enters; it is set before the counters are closed, so a waiter that wakes finds the
     // reason.
-    closed_by.compare_exchange_strong(open, rank);
+    const bool is_first = closed_by.compare_exchange_strong(open, rank);
     for (int each = 0; each < size; ++each) {
       this->rank(each).posted.close();
       this->rank(each).finished.close();
     }
     all_posted.close();
     all_finished.close();
+    return is_first;
   }
 
   /// The number of bytes that a group of `ranks` ranks needs.

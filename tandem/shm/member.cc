@@ -320,7 +320,8 @@ void Member::expire() {
 
 // The reason is written before the group is closed, so no rank ever sees half a reason. It is written only once, since
 // a closed group stays closed.
-void Member::close(Cause cause, int lost, const std::string& why) {
+bool Member::close(Cause cause, int lost, const std::string& why) {
+  bool closed = false;
   {
     const MutexLock lock(closing_);
     if (control_.is_open()) {
@@ -329,21 +330,36 @@ void Member::close(Cause cause, int lost, const std::string& why) {
       closing.lost = lost;
       closing.text[why.copy(closing.text.data(), closing.text.size() - 1)] = 0;
     }
-    control_.close(rank_);
+    closed = control_.close(rank_);
     watch_.hang_up();
   }
   // An orderly leave is not told: ranks that need nothing more from the leaver go on, and the others find out in their
   // waits.
   const int by = control_.closed_by.load(std::memory_order_seq_cst);
   if (block(by).closing.cause != Cause::kLeft && !told_.exchange(true)) on_close_(why_closed());
+  return closed;
+}
+
+// The text of this rank's own reason is free as long as it has not closed the group.
+bool Member::fail(const std::string& why) {
+  const MutexLock lock(closing_);
+  if (!control_.is_open()) return false;
+  std::array<char, sizeof(Closing::text)>& text = block(rank_).closing.text;
+  text[why.copy(text.data(), text.size() - 1)] = 0;
+  block(rank_).left.store(true, std::memory_order_seq_cst);
+  return true;
 }
 
 // A rank that has closed the group hangs up, too. In that case its reason stands already, and close() keeps it.
 void Member::on_hang_up(int peer) {
   const RankBlock& lost = block(peer);
   const bool left = lost.left.load();
-  close(left ? Cause::kLeft : Cause::kLost, peer,
-        concat("rank ", name(peer), " (process ", lost.process, ")", left ? " left the group" : " died"));
+  const std::string why(lost.closing.text.data(), ::strnlen(lost.closing.text.data(), lost.closing.text.size()));
+  (void)close(left ? Cause::kLeft : Cause::kLost, peer,
+              concat("rank ", name(peer), " (process ", lost.process, ") ",
+                     !left         ? "died"
+                     : why.empty() ? "left the group"
+                                   : why));
 }
 
 std::string Member::why_closed() const {

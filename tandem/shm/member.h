@@ -96,8 +96,12 @@ class Member {
   /// Returns when all ranks have come to it.
   void barrier(const Limits& limits);
 
-  /// Makes all operations of all ranks throw GroupAborted, now and for ever.
-  void abort(const std::string& why) { close(Cause::kAborted, rank_, why); }
+  /// Makes all operations of all ranks throw GroupAborted, now and for ever, unless the group is closed. Returns
+  /// whether this call closed it.
+  bool abort(const std::string& why) { return close(Cause::kAborted, rank_, why); }
+  /// Leaves the group, as the destructor does, and says why: ranks that still need this one throw PeerLost with it.
+  /// Returns whether the group was open.
+  bool fail(const std::string& why);
   /// Makes the wait that this rank is in end as if its deadline had passed. Does nothing when the rank is in no wait. A
   /// wait that has just begun may miss it, so callers repeat the call.
   void expire();
@@ -151,7 +155,7 @@ class Member {
   [[nodiscard]] std::vector<int> missing(SharedCounter RankBlock::*counter, std::uint64_t ticket) const;
   void sign();
   // --- the end of the group: the first reason stays ---
-  void close(Cause cause, int lost, const std::string& why);
+  bool close(Cause cause, int lost, const std::string& why);
   void on_hang_up(int peer);
   [[nodiscard]] std::string why_closed() const;
   [[noreturn]] void throw_closed() const;

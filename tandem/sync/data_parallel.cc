@@ -6,19 +6,26 @@
 #include <torch/nn/module.h>
 
 #include <algorithm>
+#include <cmath>
+#include <iostream>
+#include <map>
+#include <utility>
 
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/model/optimizer_entries.h"
+#include "tandem/model/reached_hook.h"
 
 namespace tandem::sync {
 namespace {
 
 // Plan: a rank is a replica with one shard. open() binds the gradients before the first pass of a step; backward() and
 // accumulate() add rows x gradient; close() ends the passes; then the mean over all ranks is formed, and either put
-// into every .grad (average) or applied (step). pass_ guards that order, and a failed pass ends the object's use.
-Placement placement_of(const torch::nn::Module& module, const comm::Group& group) {
-  const std::vector<at::Tensor> parameters = module.parameters();
+// into every .grad (average) or applied (step). stage_ guards that order, and a failed pass ends the object's use.
+Placement placement_of(const std::shared_ptr<torch::nn::Module>& module, const comm::Group& group) {
+  TANDEM_EXPECTS(module != nullptr, "DataParallel needs a module");
+  const std::vector<at::Tensor> parameters = module->parameters();
   if (parameters.empty()) throw ConfigError("the module has no parameters, so there is nothing to train");
   return {.replica = group.rank(),
           .replicas = group.size(),
@@ -44,72 +51,166 @@ std::vector<std::vector<at::Tensor>> tensors_of_slots(Replica& replica) {
   return tensors;
 }
 
-void require_pass(const at::Tensor& loss, double rows) {
-  TANDEM_CHECK(rows > 0, "a loss over ", rows, " rows; a rank without rows calls finish()");
-  if (!loss.defined() || loss.numel() != 1 || !loss.requires_grad())
-    throw RunError("a pass takes the mean loss over the rows: a scalar with a gradient");
+constexpr const char* kLoop =
+    "\n    parallel.backward(loss, rows);   // in place of loss.backward()"
+    "\n    parallel.average();              // .grad is now the mean over all ranks"
+    "\n    optimizer.step();";
+
+void require_loss(const at::Tensor& loss) {
+  if (loss.defined() && loss.numel() == 1 && loss.requires_grad()) return;
+  throw ConfigError(
+      concat("a backward pass takes the mean loss over the rows, a scalar with a gradient, and got ",
+             loss.defined() ? concat("a tensor ", loss.sizes(), loss.requires_grad() ? "" : " without one") : "none",
+             "; a rank without rows in this step calls skip()"));
+}
+
+[[noreturn]] void fail_stray_pass(const std::string& parameter) {
+  throw ConfigError(concat("a backward pass that DataParallel does not know has reached parameter \"", parameter,
+                           "\": its gradient would be this rank's alone, and the ranks would train apart. Write", kLoop,
+                           "\nFor gradients that are not for a step, use torch::autograd::grad(), which leaves .grad "
+                           "alone."));
 }
 
 }  // namespace
 
+DataParallel::Bound::Bound(const std::shared_ptr<torch::nn::Module>& module, comm::Group& group,
+                           const DataParallelOptions& options)
+    : replica(placement_of(module, group), module, 0, options.optimizer, flat_of(options.flat)),
+      slots(tensors_of_slots(replica)),
+      mean(replica, group, options.mean, options.compression) {
+  if (replica.has_optimizer() && mean.means_come_in_buckets()) early.emplace(replica, group);
+  replica.parameters().on_stray(fail_stray_pass);
+}
+
 DataParallel::DataParallel(const std::shared_ptr<torch::nn::Module>& module, comm::Group& group,
                            DataParallelOptions options)
-    : options_(std::move(options)),
-      group_(group),
-      replica_(placement_of(*module, group), module, 0, options_.optimizer, flat_of(options_.flat)),
-      slots_(tensors_of_slots(replica_)),
-      mean_(replica_, group, options_.mean, options_.compression) {
-  if (replica_.has_optimizer() && mean_.means_come_in_buckets()) early_.emplace(replica_, group);
+    : options_(std::move(options)), group_(group), bound_(std::make_unique<Bound>(module, group, options_)) {
   if (options_.check_state_every < 0)
     throw ConfigError(concat("check_state_every is ", options_.check_state_every, "; give steps, or 0 for no check"));
-  require_same_model(replica_, group_, limits());
-  broadcast_state(replica_, group_, 0, limits());
+  require_same_model(bound_->replica, group_, limits());
+  broadcast_state(bound_->replica, group_, 0, limits());
+}
+
+// A frozen parameter is to train from now on: it gets its place in flat memory. All ranks do so in the same step, or
+// their collectives differ and say so. Moments and counts of steps of the others are carried over.
+void DataParallel::bind_unfrozen() {
+  const std::string unfrozen = bound_->replica.parameters().first_unfrozen();
+  if (unfrozen.empty()) return;
+  if (bound_->mean.compression() != nullptr) {
+    throw ConfigError(concat("parameter \"", unfrozen, "\" was frozen when DataParallel was made; with a compression, ",
+                             "which remembers what it has not sent, make DataParallel anew after unfreezing"));
+  }
+  std::map<std::string, model::OptimizerEntry> before;
+  double rate = 0;
+  if (bound_->replica.has_optimizer()) {
+    rate = bound_->replica.optimizer().learning_rate();
+    before = model::optimizer_entries(bound_->replica.optimizer(), bound_->replica.parameters());
+  }
+  const std::shared_ptr<torch::nn::Module> module = bound_->replica.module().shared_from_this();
+  bound_.reset();
+  bound_ = std::make_unique<Bound>(module, group_, options_);
+  require_same_model(bound_->replica, group_, limits());
+  if (before.empty()) return;
+  const at::NoGradGuard no_grad;
+  model::Optimizer& optimizer = bound_->replica.optimizer();
+  for (auto& [name, entry] : model::optimizer_entries(optimizer, bound_->replica.parameters())) {
+    const auto old = before.find(name);
+    if (old == before.end()) continue;
+    for (std::size_t m = 0; m < entry.moments.size(); ++m) entry.moments[m].second.copy_(old->second.moments[m].second);
+    entry.steps.copy_(old->second.steps);
+  }
+  optimizer.set_learning_rate(rate);
+  optimizer.state_changed();
+}
+
+DataParallel::~DataParallel() {
+  if (under_way_.another()) comm::leave_by_exception(group_);
+  if (under_way_.another() || steps_ > 0 || group_.size() == 1) return;
+  std::cerr << concat("tandem: a DataParallel ends without a step on rank ", group_.rank(), " of ", group_.size(),
+                      ". If this rank has trained, it has trained alone.\n");
 }
 
 void DataParallel::synchronise() {
   require_no_failed_pass();
-  TANDEM_CHECK(pass_ == Pass::kNone, "synchronise() after a backward pass without its step");
-  broadcast_state(replica_, group_, 0, limits());
+  if (stage_ != Stage::kNone) throw ConfigError("synchronise() between a backward pass and its average() or step()");
+  broadcast_state(bound_->replica, group_, 0, limits());
 }
 
-void DataParallel::open() {
+void DataParallel::open(const at::Tensor& loss, const Pass& pass) {
   require_no_failed_pass();
-  TANDEM_CHECK(pass_ != Pass::kLast,
-               "a pass after backward(), before average() or step(): use accumulate() for all but the last");
+  require_loss(loss);
+  if (pass.counted == Pass::Counted::kSame && stage_ != Stage::kAccumulating)
+    throw ConfigError("a further loss over the same rows (Pass::Counted::kSame) comes after accumulate() of the first");
+  if (pass.counted == Pass::Counted::kFurther && !(pass.rows > 0 && std::isfinite(pass.rows)))
+    throw ConfigError(concat("a loss over ", pass.rows, " rows; a rank without rows in this step calls skip()"));
+  if (stage_ == Stage::kLast || stage_ == Stage::kSkipped) {
+    throw ConfigError(concat("a second pass after ", stage_ == Stage::kLast ? "backward()" : "skip()", " and before ",
+                             "average() or step(). If an optimizer has made a step meanwhile, it took this rank's own ",
+                             "gradients, and the ranks have trained apart. Write", kLoop,
+                             "\nand accumulate() for all passes of a step but its last."));
+  }
   if (optimizers_ == Optimizers::kDiffer) {
     throw RunError(
         "the ranks finished after different numbers of steps, so their optimizers differ now and the parameters would "
         "too; hand the optimizer to DataParallel and use step(), or give all ranks as many batches");
   }
-  if (pass_ == Pass::kNone) mean_.open(replica_.placement().mine.begin);
-  pass_ = Pass::kFailed;  // until the pass has ended
+  bound_->replica.parameters().require_same_module();
+  if (stage_ == Stage::kAccumulating) bound_->replica.parameters().require_seal();
+  const Stage before = std::exchange(stage_, Stage::kFailed);  // until the pass has ended
+  if (before == Stage::kAccumulating) return;
+  bind_unfrozen();
+  bound_->mean.open(bound_->replica.placement().mine.begin);
 }
 
-void DataParallel::accumulate(const at::Tensor& loss, double rows) {
-  require_pass(loss, rows);
-  open();
-  run_backward(loss, rows);
-  pass_ = Pass::kAccumulating;
+void DataParallel::accumulate(const at::Tensor& loss, const Pass& pass) {
+  comm::noting_failures([&] {
+    open(loss, pass);
+    run_backward(loss, pass);
+  });
+  stage_ = Stage::kAccumulating;
 }
 
-void DataParallel::backward(const at::Tensor& loss, double rows) {
-  require_pass(loss, rows);
-  open();
-  if (early_) early_->offer(rows_ + rows);
-  mean_.begin_last_pass();
-  run_backward(loss, rows);
-  pass_ = Pass::kLast;
+void DataParallel::backward(const at::Tensor& loss, const Pass& pass) {
+  if (!loss.defined()) return skip();
+  comm::noting_failures([&] {
+    open(loss, pass);
+    if (bound_->early) bound_->early->offer(pass.counted == Pass::Counted::kSame ? rows_ : rows_ + pass.rows);
+    bound_->mean.begin_last_pass();
+    run_backward(loss, pass);
+  });
+  stage_ = Stage::kLast;
+}
+
+void DataParallel::skip() {
+  require_no_failed_pass();
+  if (stage_ != Stage::kNone) throw ConfigError("skip() stands for all passes of a step, and this step has had one");
+  stage_ = Stage::kSkipped;
+}
+
+std::function<at::Tensor()> DataParallel::closure(std::function<at::Tensor()> loss, double rows) {
+  return [this, loss = std::move(loss), rows] {
+    const at::Tensor mine = loss();
+    backward(mine, rows);
+    return at::full({}, average().loss, mine.defined() ? mine.options().requires_grad(false) : at::TensorOptions());
+  };
 }
 
 // The gradient of rows x mean loss, so that gradients of ranks and passes add up to a sum over rows.
-void DataParallel::run_backward(const at::Tensor& loss, double rows) {
-  torch::autograd::backward({loss}, {at::full({}, rows, loss.options()).expand_as(loss)});
-  rows_ += rows;
+void DataParallel::run_backward(const at::Tensor& loss, const Pass& pass) {
+  const bool further = pass.counted == Pass::Counted::kFurther;
+  const double rows = further ? pass.rows : rows_;
+  {
+    const model::RunningPass running;
+    torch::autograd::backward({loss}, {at::full({}, rows, loss.options()).expand_as(loss)},
+                              pass.retain_graph || pass.create_graph, pass.create_graph, pass.inputs);
+  }
+  bound_->replica.parameters().seal();
+  if (further) rows_ += rows;
   loss_ += rows * loss.item<double>();
 }
 
 void DataParallel::require_no_failed_pass() const {
-  if (pass_ != Pass::kFailed) return;
+  if (stage_ != Stage::kFailed) return;
   throw RunError(
       "a backward pass of this step has failed, so its gradients are incomplete while the other ranks wait for them; "
       "end this rank, or leave out a batch before its backward pass");
@@ -118,33 +219,57 @@ void DataParallel::require_no_failed_pass() const {
 // Ends the passes of this step. The mean weighs this rank by the rows of all its passes together.
 void DataParallel::close() {
   require_no_failed_pass();
-  TANDEM_CHECK(pass_ != Pass::kNone, "a step without a backward pass; a rank without rows calls finish()");
-  mean_.close(rows_, loss_ / rows_);
-  if (early_ && pass_ != Pass::kLast) early_->offer(rows_);  // passes of accumulate() alone
-  pass_ = Pass::kNone;
+  if (stage_ == Stage::kNone) {
+    throw ConfigError(concat("a step without a backward pass of its own on rank ", group_.rank(), ". Write", kLoop,
+                             "\nA rank without rows in this step calls skip(), one without further batches finish()."));
+  }
+  const Stage stage = std::exchange(stage_, Stage::kFailed);
+  bound_->mean.close(rows_, loss_ / rows_);
+  if (bound_->early && stage != Stage::kLast) bound_->early->offer(rows_);  // passes of accumulate() alone
+  stage_ = Stage::kNone;
   rows_ = loss_ = 0;
 }
 
 WhileSumsCome DataParallel::meanwhile(const Limits& limits) {
-  if (!early_) return {};
-  return {.on_started = [this, limits] { early_->wait_for_totals(limits); }, .on_summed = {}};
+  if (!bound_->early) return {};
+  return {.on_started = [this, limits] { bound_->early->wait_for_totals(limits); }, .on_summed = {}};
+}
+
+// This rank's part in the others' step.
+std::optional<MeanGradient> DataParallel::form_without_mine() {
+  if (bound_->early) bound_->early->offer(0, 1);
+  const Limits its = limits();
+  return bound_->mean.form_without_mine(steps_, its, meanwhile(its));
+}
+
+MeanGradient DataParallel::form_skipped() {
+  stage_ = Stage::kNone;
+  if (const std::optional<MeanGradient> mean = form_without_mine()) return *mean;
+  throw ConfigError(concat("step ", steps_, ": no rank has rows in it; all have called skip() or finish()"));
 }
 
 StepReport DataParallel::average() {
-  close();
   const Limits its = limits();
-  const MeanGradient mean = mean_.form(1, steps_, its, meanwhile(its));
+  const bool takes_part = stage_ != Stage::kSkipped;
+  if (takes_part) close();
+  const MeanGradient mean = takes_part ? bound_->mean.form(1, steps_, its, meanwhile(its)) : form_skipped();
   put_mean_in_place(mean.scale);
   count_step(mean);
   return mean.report_of(steps_);
 }
 
 StepReport DataParallel::step(double lr_factor) {
-  close();
+  if (!bound_->replica.has_optimizer())
+    throw ConfigError(
+        "step() needs DataParallelOptions::optimizer; with an optimizer of your own call average() and its step()");
+  const bool takes_part = stage_ != Stage::kSkipped;
+  if (takes_part) close();
   // With early updates (early_update.h) forming the mean and updating are one; else one comes after the other.
-  const MeanGradient mean =
-      early_ ? early_->step(mean_, lr_factor, steps_, limits()) : mean_.form(lr_factor, steps_, limits());
-  if (!early_) replica_.optimizer().step(mean_.sums(), mean.scale, mean.lr_factor);
+  const bool updates_early = takes_part && bound_->early;
+  const MeanGradient mean = updates_early ? bound_->early->step(bound_->mean, lr_factor, steps_, limits())
+                            : takes_part  ? bound_->mean.form(lr_factor, steps_, limits())
+                                          : form_skipped();
+  if (!updates_early) bound_->replica.optimizer().step(bound_->mean.sums(), mean.scale, mean.lr_factor);
   count_step(mean);
   return mean.report_of(steps_);
 }
@@ -154,26 +279,26 @@ StepReport DataParallel::step(double lr_factor) {
 void DataParallel::count_step(const MeanGradient& mean) {
   ++steps_;
   if (options_.check_state_every == 0 || steps_ % options_.check_state_every != 0) return;
-  if (replica_.has_optimizer() || mean.left == 0) require_same_state();
+  if (bound_->replica.has_optimizer() || mean.left == 0) require_same_state();
 }
 
 // A parameter that no rank's loss reached has no .grad, so that optimizers pass it over.
 void DataParallel::put_mean_in_place(double scale) {
   const at::NoGradGuard no_grad;
-  const model::FlatParameters& parameters = replica_.parameters();
+  const model::FlatParameters& parameters = bound_->replica.parameters();
   for (std::size_t b = 0; b < parameters.buffers().size(); ++b) {
     const model::FlatBuffer& buffer = parameters.buffers()[b];
-    if (!buffer.sparse) mean_.sums().dense[b].mul_(scale);
-    const at::Tensor presence = buffer.sparse ? at::Tensor() : mean_.sums().presence[b].to(at::kCPU, at::kFloat);
+    if (!buffer.sparse) bound_->mean.sums().dense[b].mul_(scale);
+    const at::Tensor presence = buffer.sparse ? at::Tensor() : bound_->mean.sums().presence[b].to(at::kCPU, at::kFloat);
     for (std::size_t slot = 0; slot < buffer.slots.size(); ++slot) {
-      at::Tensor& grad = slots_[b][slot].mutable_grad();
+      at::Tensor& grad = bound_->slots[b][slot].mutable_grad();
       if (buffer.sparse) {
-        const at::Tensor& sum = mean_.sums().sparse[b][slot];
+        const at::Tensor& sum = bound_->mean.sums().sparse[b][slot];
         grad = sum.defined() ? sum.mul(scale) : at::Tensor();
       } else if (presence.const_data_ptr<float>()[slot] == 0) {
         grad.reset();
       } else if (!grad.defined()) {
-        grad = mean_.sums().views[b][slot];  // other ranks' losses reached it
+        grad = bound_->mean.sums().views[b][slot];  // other ranks' losses reached it
       }
     }
   }
@@ -183,34 +308,33 @@ void DataParallel::put_mean_in_place(double scale) {
 // old parameters in the end: they get those of the rank that made the most steps.
 void DataParallel::finish() {
   require_no_failed_pass();
-  TANDEM_CHECK(pass_ == Pass::kNone, "finish() after a backward pass without its step");
+  if (stage_ != Stage::kNone) throw ConfigError("finish() between a backward pass and its average() or step()");
   const std::int64_t own_steps = steps_;
-  const auto others_mean = [this] {
-    if (early_) early_->offer(0, 1);
-    const Limits its = limits();
-    return mean_.form_without_mine(steps_, its, meanwhile(its));
-  };
-  while (const std::optional<MeanGradient> mean = others_mean()) {
-    if (replica_.has_optimizer()) replica_.optimizer().step(mean_.sums(), mean->scale, mean->lr_factor);
+  while (const std::optional<MeanGradient> mean = form_without_mine()) {
+    if (bound_->replica.has_optimizer())
+      bound_->replica.optimizer().step(bound_->mean.sums(), mean->scale, mean->lr_factor);
     count_step(*mean);
   }
-  if (replica_.has_optimizer()) return;
+  if (steps_ == 0)
+    throw ConfigError(
+        concat("finish() when no rank has made a step: if they have trained, each has alone. Write", kLoop));
+  if (bound_->replica.has_optimizer()) return;
   std::vector<double> all(static_cast<std::size_t>(group_.size()));
   group_.all_gather(std::vector<double>{static_cast<double>(own_steps)}, all, limits());
   const auto most = std::max_element(all.begin(), all.end());
-  broadcast_state(replica_, group_, static_cast<int>(most - all.begin()), limits());
+  broadcast_state(bound_->replica, group_, static_cast<int>(most - all.begin()), limits());
   if (*std::ranges::min_element(all) != *most) optimizers_ = Optimizers::kDiffer;
 }
 
 model::NamedTensors DataParallel::compression_state() {
-  return mean_.compression() == nullptr ? model::NamedTensors{} : mean_.compression()->state();
+  return bound_->mean.compression() == nullptr ? model::NamedTensors{} : bound_->mean.compression()->state();
 }
 
 void DataParallel::require_same_state() {
   constexpr const char* kAdvice =
       "Where an optimizer of your own rounds differently on the ranks' hosts, call synchronise() from time to time and "
       "set check_state_every to 0; else go on from the last checkpoint";
-  sync::require_same_state(replica_, group_, concat("This is after step ", steps_, ". ", kAdvice), limits());
+  sync::require_same_state(bound_->replica, group_, concat("This is after step ", steps_, ". ", kAdvice), limits());
 }
 
 }  // namespace tandem::sync

@@ -22,24 +22,41 @@
 // buffers (batch norm) become the mean of the ranks'. zero_grad() is not needed: the first pass after a step overwrites
 // .grad, which until then holds what the step left there.
 //
-// Parameters and gradients are views into flat memory; moving the module to another device or dtype afterwards is an
-// error at the next backward().
+// Parameters and gradients are views into flat memory. torch::load() into the module, and freezing and unfreezing a
+// layer on all ranks, work as ever; moving the module to another device or dtype, and registering a parameter, are
+// errors at the next backward(). What trains ranks apart is an error at once: loss.backward() without this object, an
+// optimizer's step between backward() and average(), zero_grad() or clipping between them.
+//
+// Buffers: floating ones become the mean of the ranks', others (integers, Bool) take rank 0's values, at each step.
 //
 // Threads: one, that of the member of `group`. Blocking: the constructor, average(), step(), finish(), synchronise()
 // and require_same_state() wait for all ranks until `patience`. Errors: ConfigError when the models differ; PeerLost,
 // DeadlineExceeded or GroupAborted when a rank fails; RunError for gradients that are not finite, and for ranks whose
 // state differs. Parameters and optimizer state are then those of the last finished step.
 #pragma once
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
 
+#include "tandem/comm/departure.h"
 #include "tandem/sync/mean/early_update.h"
 #include "tandem/sync/mean/gradient_mean.h"
 #include "tandem/sync/replica.h"
 #include "tandem/sync/strategy.h"
 
 namespace tandem::sync {
+
+/// What a loss is of.
+struct Pass {
+  double rows = 1;  // the loss is their mean
+  // kFurther: rows that no other pass of the step has had, so that the step takes the mean over all of them. kSame: a
+  // further loss over the rows that the step's passes have had, to be added to theirs (a GAN's loss of real and of fake
+  // images, a penalty); `rows` is not looked at.
+  enum class Counted { kFurther, kSame } counted = Counted::kFurther;
+  bool retain_graph = false, create_graph = false;  // as in Tensor::backward()
+  std::vector<at::Tensor> inputs{};                 // the only ones that get gradients; none: all
+};
 
 struct DataParallelOptions {
   std::vector<model::OptimizerOptions> optimizer{};  // for step(): one, or one a parameter group; none: average() only
@@ -56,13 +73,29 @@ class DataParallel {
   /// buffers and optimizer state become everybody's.
   DataParallel(const std::shared_ptr<torch::nn::Module>& module, comm::Group& group, DataParallelOptions options = {});
 
+  /// Where an exception ends the object, the others are told (comm/departure.h). Says on stderr when the object ends
+  /// without a step, on more than one rank, and no exception ends it.
+  ~DataParallel();
+  DataParallel(const DataParallel&) = delete;
+  DataParallel& operator=(const DataParallel&) = delete;
+
   /// Backward pass of the mean loss over `rows` rows, the last before average() or step(): across a network, gradients
-  /// are summed over the ranks while it still runs. Nothing may write to a gradient after the pass has made it. Throws
-  /// ConfigError when a parameter was moved, and InvariantError for rows <= 0. After a pass that throws within autograd
-  /// every further call throws RunError: the others wait for what this rank cannot give.
-  void backward(const at::Tensor& loss, double rows = 1);
+  /// are summed over the ranks while it still runs. Nothing may write to a gradient after the pass has made it. A loss
+  /// that is not defined stands for skip(). Throws ConfigError for rows <= 0, when the module is not as it was bound,
+  /// and when a gradient was changed since the last pass. After a pass that throws within autograd every further call
+  /// throws RunError: the others wait for what this rank cannot give.
+  void backward(const at::Tensor& loss, double rows = 1) { backward(loss, Pass{.rows = rows}); }
+  void backward(const at::Tensor& loss, const Pass& pass);
   /// Makes a pass before the last one of a step: its gradients are added, and nothing is exchanged.
-  void accumulate(const at::Tensor& loss, double rows = 1);
+  void accumulate(const at::Tensor& loss, double rows = 1) { accumulate(loss, Pass{.rows = rows}); }
+  void accumulate(const at::Tensor& loss, const Pass& pass);
+  /// In place of all passes of a step: this rank has no rows in it, and takes part with a weight of 0.
+  void skip();
+
+  /// For optimizers that ask for the loss several times in a step, as torch::optim::LBFGS: a closure that makes the
+  /// pass of `loss`, a mean over `rows` rows, then average(), and returns the mean loss over all ranks, by which all of
+  /// them decide alike. `loss` and this object must outlive it.
+  [[nodiscard]] std::function<at::Tensor()> closure(std::function<at::Tensor()> loss, double rows = 1);
 
   /// Makes every parameter's .grad the (clipped) mean over all rows of all ranks.
   StepReport average();
@@ -72,7 +105,8 @@ class DataParallel {
   /// This rank has no more batches. Takes part in the others' steps until all have finished; every rank then holds the
   /// last parameters. With step(), state stays equal on the way, and steps of all ranks together may follow. With
   /// average(), parameters and buffers are taken from the rank that made the most steps; the optimizers, which are not
-  /// known here, then differ where the steps did, and further passes throw RunError.
+  /// known here, then differ where the steps did, and further passes throw RunError. Throws ConfigError when no rank
+  /// has made a step.
   void finish();
 
   /// Gives all ranks rank 0's parameters, buffers and optimizer state once more: after a checkpoint was loaded on rank
@@ -89,14 +123,26 @@ class DataParallel {
   /// The tensors that this rank's compression remembers; the live ones, see gradient_compression.h. Empty without one.
   [[nodiscard]] model::NamedTensors compression_state();
 
-  [[nodiscard]] Replica& replica() { return replica_; }
+  /// Valid until the next pass, which makes it anew where a parameter was unfrozen.
+  [[nodiscard]] Replica& replica() { return bound_->replica; }
 
  private:
+  // What is made of the parameters that train.
+  struct Bound {
+    Bound(const std::shared_ptr<torch::nn::Module>& module, comm::Group& group, const DataParallelOptions& options);
+    Replica replica;
+    const std::vector<std::vector<at::Tensor>> slots;  // the parameters, by flat buffer and slot
+    GradientMean mean;
+    std::optional<EarlyUpdate> early;  // where the gradients allow it
+  };
   [[nodiscard]] Limits limits() const { return {.deadline = Deadline::after(options_.patience), .stop = {}}; }
-  void open();
-  void run_backward(const at::Tensor& loss, double rows);
+  void open(const at::Tensor& loss, const Pass& pass);
+  void bind_unfrozen();
+  void run_backward(const at::Tensor& loss, const Pass& pass);
   void require_no_failed_pass() const;
   void close();
+  [[nodiscard]] std::optional<MeanGradient> form_without_mine();
+  [[nodiscard]] MeanGradient form_skipped();
   void count_step(const MeanGradient& mean);
   void put_mean_in_place(double scale);
   // Returns what has to be done while the sums of a step without early updates come.
@@ -104,12 +150,10 @@ class DataParallel {
 
   const DataParallelOptions options_;
   comm::Group& group_;
-  Replica replica_;
-  const std::vector<std::vector<at::Tensor>> slots_;  // the parameters, by flat buffer and slot
-  GradientMean mean_;
-  std::optional<EarlyUpdate> early_;  // where the gradients allow it
-  // The last pass of this step. kFailed: a pass threw, so its gradients are incomplete, and sums may be under way.
-  enum class Pass { kNone, kAccumulating, kLast, kFailed } pass_ = Pass::kNone;
+  const comm::UnderWay under_way_;
+  std::unique_ptr<Bound> bound_;
+  // What this step has had. kFailed: a pass threw, so its gradients are incomplete, and sums may be under way.
+  enum class Stage { kNone, kAccumulating, kLast, kSkipped, kFailed } stage_ = Stage::kNone;
   double rows_ = 0, loss_ = 0;  // since the last step: rows, and their losses' sum
   std::int64_t steps_ = 0;
   enum class Optimizers { kEqual, kDiffer } optimizers_ = Optimizers::kEqual;

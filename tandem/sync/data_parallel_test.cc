@@ -11,11 +11,9 @@
 #include <torch/optim/sgd.h>
 #include <torch/types.h>
 
-#include <thread>
-
 #include "tandem/base/error.h"
-#include "tandem/comm/local_group.h"
 #include "tandem/model/autocast.h"
+#include "tandem/sync/testing/data_parallel_ranks.h"
 
 namespace tandem::sync {
 namespace {
@@ -56,27 +54,12 @@ using RankWork = std::function<void(DataParallel&, Net&, int rank)>;
 std::vector<std::string> run_ranks(
     int size, const DataParallelOptions& options, const RankWork& work,
     const std::function<std::int64_t(int rank)>& width = [](int) { return 4; }) {
-  const auto groups = comm::make_local_group(size);
-  std::vector<std::string> outcomes(static_cast<std::size_t>(size));
-  std::vector<std::jthread> threads;
-  for (int rank = 0; rank < size; ++rank) {
-    threads.emplace_back([&, rank] {
-      const auto index = static_cast<std::size_t>(rank);
-      try {
-        auto net = std::make_shared<Net>(width(rank));
-        DataParallel parallel(net, *groups[index], options);
-        work(parallel, *net, rank);
-      } catch (const std::exception& error) {
-        groups[index]->abort(error.what());
-        outcomes[index] = error.what();
-      }
-    });
-  }
-  threads.clear();
-  return outcomes;
+  return run_as_ranks(size, [&](comm::Group& group) {
+    auto net = std::make_shared<Net>(width(group.rank()));
+    DataParallel parallel(net, group, options);
+    work(parallel, *net, group.rank());
+  });
 }
-
-DataParallelOptions with_sgd() { return {.optimizer = {model::SgdOptions{.lr = 0.1}}, .patience = 20s}; }
 
 // One process over the batches of all ranks that have one in each step.
 std::shared_ptr<Net> trained_alone(const std::vector<int>& steps_of_rank) {
@@ -324,7 +307,7 @@ TEST(DataParallelTest, ALossThatIsNoScalarIsRefused) {
 TEST(DataParallelTest, AfterAPassThatFailedEveryCallSaysSo) {
   const auto outcomes = run_ranks(1, with_sgd(), [](DataParallel& parallel, Net& net, int) {
     const torch::Tensor loss = loss_of(net, words_of(0, 0));
-    torch::autograd::backward({loss}, {});
+    (void)torch::autograd::grad({loss}, {net.last->weight});
     EXPECT_ANY_THROW(parallel.backward(loss, 1)) << "its graph is gone";
     const auto says_so = ::testing::ThrowsMessage<RunError>(HasSubstr("a backward pass of this step has failed"));
     EXPECT_THAT([&] { parallel.step(); }, says_so);

@@ -179,13 +179,13 @@ Replica::Replica(const Placement& placement, std::shared_ptr<torch::nn::Module> 
 }
 
 model::Optimizer& Replica::optimizer() {
-  TANDEM_CHECK(has_optimizer(), "a replica without an optimizer of its own");
+  TANDEM_EXPECTS(has_optimizer(), "the optimizer of a replica that was made without one; give it OptimizerOptions");
   return *optimizer_;
 }
 
 at::Generator& Replica::generator(int shard) {
-  TANDEM_CHECK(shard >= placement_.mine.begin && shard < placement_.mine.end, "shard ", shard, " is not of replica ",
-               placement_.replica);
+  TANDEM_EXPECTS(shard >= placement_.mine.begin && shard < placement_.mine.end, "shard ", shard, " is not of replica ",
+                 placement_.replica, ", which has shards ", placement_.mine.begin, " to ", placement_.mine.end - 1);
   return generators_[static_cast<std::size_t>(shard - placement_.mine.begin)];
 }
 

@@ -2,9 +2,9 @@
 """What the documents say has to be true: the programs that they show compile and work, and whatever is pointed to
 exists.
 
-DATA_PARALLEL, TUTORIAL_ONE, TUTORIAL_SEVERAL, TUTORIAL_MORE, TUTORIAL_MEMORY, TUTORIAL_THREADS, TUTORIAL_AGENTS,
-CORRIDOR, HOVER, CARTS, WATCH and TANDEM name the built examples, plugins and program; the last two are empty where
-there is none.
+DATA_PARALLEL, TUTORIAL_ONE, TUTORIAL_SEVERAL, TUTORIAL_MORE, REAL_LOOP, TUTORIAL_MEMORY, TUTORIAL_THREADS,
+TUTORIAL_AGENTS, CORRIDOR, HOVER, CARTS, WATCH and TANDEM name the built examples, plugins and program; the last two are
+empty where there is none.
 """
 
 import json
@@ -51,6 +51,23 @@ class ReadmeTest(unittest.TestCase):
         for run in runs:
             for mine, theirs in zip(self.losses_of(*run), alone, strict=True):
                 self.assertAlmostEqual(mine, theirs, delta=0.01 * theirs)
+
+    def epochs_of(self, *command):
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=240)
+        return [line for line in done.stdout.splitlines() if "accuracy" in line]
+
+    def test_the_real_loop_learns_the_same_on_three_ranks_and_goes_on_where_it_was(self):
+        with tempfile.TemporaryDirectory() as folder:
+            alone = self.epochs_of(os.environ["REAL_LOOP"], f"{folder}/alone.pt", "12")
+            self.assertEqual(len(alone), 12)
+            self.assertGreater(float(alone[-1].split()[-1]), 0.95, alone)
+            launched = [os.environ["TANDEM"], "launch", "--ranks", "3", "--"] if os.environ["TANDEM"] else []
+            whole = self.epochs_of(*launched, os.environ["REAL_LOOP"], f"{folder}/whole.pt", "12")
+            for mine, theirs in zip(whole[:4], alone[:4], strict=True):
+                self.assertAlmostEqual(float(mine.split()[-3]), float(theirs.split()[-3]), delta=0.02)
+            begun = self.epochs_of(*launched, os.environ["REAL_LOOP"], f"{folder}/parts.pt", "5")
+            ended = self.epochs_of(*launched, os.environ["REAL_LOOP"], f"{folder}/parts.pt", "12")
+            self.assertEqual(begun + ended, whole)
 
     def test_an_error_ends_the_tutorial_with_its_own_exit_code(self):
         wrong = {**os.environ, "RANK": "2", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}

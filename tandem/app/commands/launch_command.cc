@@ -9,6 +9,7 @@
 #include "tandem/app/launch/supervisor.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/comm/departure.h"
 #include "tandem/comm/store/rendezvous.h"
 #include "tandem/comm/store/store.h"
 #include "tandem/comm/store/tcp_store.h"
@@ -44,9 +45,18 @@ ExitCode run_command(const LaunchCommand& command) {
     const Limits limits{.deadline = Deadline::after(comm::kReplyLimit), .stop = {}};
     return comm::rendezvous_part(*comm::connect_to_store({"127.0.0.1", store.port}, limits), run_id, 0);
   });
+  const std::unique_ptr<comm::Store> words = comm::make_reconnecting_store([&] {
+    const Limits limits{.deadline = Deadline::after(comm::kReplyLimit), .stop = {}};
+    return comm::connect_to_store({"127.0.0.1", store.port}, limits)->part(comm::run_part(run_id, 0, 0))->part("words");
+  });
   // All of these run on the supervisor's thread between its polls, so a question that the store does not answer is put
   // off.
   const LaunchWitness witness{
+      .first_failure = [&]() -> std::optional<ToldFailure> {
+        const auto told =
+            answer_of([&] { return comm::first_failure_of(*words); }, std::optional<comm::FirstFailure>());
+        return told ? std::optional(ToldFailure{told->rank, told->why}) : std::nullopt;
+      },
       .on_failure =
           [&](int rank, int restarts, const std::string& how) {
             comm::report_end(*meeting, {rank, restarts}, how);

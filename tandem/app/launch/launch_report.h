@@ -3,8 +3,10 @@
 //
 // Threads: single-thread.
 #pragma once
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +22,18 @@ struct RankFailure {
   std::chrono::milliseconds after{0};  // since the start of its process
   std::vector<std::string> last_lines = {};
 };
+
+/// What a rank told the others before it failed.
+struct ToldFailure {
+  int rank = 0;
+  std::string why;
+};
+
+/// Moves the failure of `rank` to the front: the others followed from it, though their processes may have ended first.
+inline void put_first(int rank, std::vector<RankFailure>& failures) {
+  std::stable_partition(failures.begin(), failures.end(),
+                        [rank](const RankFailure& failure) { return failure.rank == rank; });
+}
 
 /// Whether `a` is the likelier cause of two failures that were seen at the same time: a rank that a signal ended,
 /// before one that failed by itself, before one that lost a peer (exit code 3). Ranks that lose a peer end soon after
@@ -42,11 +56,14 @@ struct RankFailure {
 }
 
 /// The first of `failures` (in their order, none left out) with its last lines, and the others in a line, so that a
-/// launch of hundreds of ranks does not bury the first under their names. `failures` must not be empty.
-[[nodiscard]] inline std::string failure_report(const std::vector<RankFailure>& failures) {
+/// launch of hundreds of ranks does not bury the first under their names. `failures` must not be empty. `told`: what
+/// the first rank to fail told the others, which need not have ended by a failure, if it was asked to end meanwhile.
+[[nodiscard]] inline std::string failure_report(const std::vector<RankFailure>& failures,
+                                                const std::optional<ToldFailure>& told = std::nullopt) {
   constexpr std::size_t kOthersNamed = 8;
   const RankFailure& first = failures.front();
   std::string text = concat("tandem: the run failed: ", failures.size() == 1 ? "" : "first, ", describe(first), "\n");
+  if (told) text += concat("  the first to fail was rank ", told->rank, ", which ", told->why, "\n");
   text += first.last_lines.empty() ? "  it printed nothing\n" : "  its last lines:\n";
   for (const std::string& line : first.last_lines) text += concat("    ", line, "\n");
   for (std::size_t i = 1; i < failures.size(); ++i) {

@@ -25,6 +25,18 @@ TEST(LaunchReportTest, TheFirstFailureComesFirstWithItsLastLines) {
             "  then: rank 0 (SIGTERM), rank 1 (exit code 3)\n");
 }
 
+TEST(LaunchReportTest, WhoToldThatItFailedComesBeforeThoseThatEndedEarlier) {
+  std::vector<RankFailure> failures{{.rank = 0, .end = {.code = 3}},
+                                    {.rank = 2, .end = {.code = 3}, .last_lines = {"no"}}};
+  put_first(2, failures);
+  EXPECT_EQ(failure_report(failures, ToldFailure{2, "left by an exception: no"}),
+            "tandem: the run failed: first, rank 2 ended with exit code 3 after 0.0 s\n"
+            "  the first to fail was rank 2, which left by an exception: no\n"
+            "  its last lines:\n"
+            "    no\n"
+            "  then: rank 0 (exit code 3)\n");
+}
+
 TEST(LaunchReportTest, OneFailureHasNoOthers) {
   EXPECT_EQ(failure_report({{.rank = 0, .end = {.signal = SIGSEGV}}}),
             "tandem: the run failed: rank 0 was ended by SIGSEGV after 0.0 s\n  it printed nothing\n");

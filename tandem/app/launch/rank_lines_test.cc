@@ -36,6 +36,14 @@ TEST(RankLinesTest, AnEndlessLineIsCut) {
   EXPECT_EQ(lines.finish(Stream::kOut), "[0] x\n");
 }
 
+TEST(RankLinesTest, TheCallStackOfAnErrorDoesNotPushOutTheErrorAboveIt) {
+  RankLines lines(0);
+  EXPECT_EQ(lines.add(Stream::kErr, "sizes differ\n"), "[0] sizes differ\n");
+  for (int i = 0; i < 25; ++i)
+    EXPECT_EQ(lines.add(Stream::kErr, concat("frame #", i, ": f\n")), concat("[0] frame #", i, ": f\n"));
+  EXPECT_THAT(lines.last(), ElementsAre("sizes differ"));
+}
+
 TEST(RankLinesTest, TheLastLinesAreKept) {
   RankLines lines(0);
   for (int i = 0; i < 25; ++i) (void)lines.add(Stream::kOut, std::to_string(i) + "\n");

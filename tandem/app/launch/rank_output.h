@@ -22,7 +22,7 @@ enum class Stream { kOut, kErr };
 
 /// The output of a rank, cut into whole lines that say whose they are. Both streams of the rank go through one object,
 /// each with its own unfinished line, so that lines of several ranks never mix. The last lines are kept, for the report
-/// of a failure.
+/// of a failure, without those of LibTorch's call stacks ("frame #5: ..."), which would push out the error above them.
 class RankLines {
  public:
   /// Longer lines are cut. The limit is in bytes, without the prefix; the rest of a longer line begins a new one.
@@ -63,6 +63,7 @@ class RankLines {
     lines += prefix_;
     lines += line;
     lines += '\n';
+    if (line.starts_with("frame #")) return line.clear();
     last_.push_back(std::exchange(line, {}));
     if (last_.size() > kLinesKept) last_.pop_front();
   }

@@ -119,7 +119,11 @@ class Supervisor {
     for (Seat& seat : seats_) start(seat);
     while (is_any_running()) turn();
     const bool is_complete = !failures_.empty() && !has_given_up_ && witness_.is_complete && witness_.is_complete();
-    if (!failures_.empty() && !is_complete) err_.add(failure_report(failures_));
+    if (!failures_.empty() && !is_complete) {
+      const std::optional<ToldFailure> told = witness_.first_failure ? witness_.first_failure() : std::nullopt;
+      if (told) put_first(told->rank, failures_);
+      err_.add(failure_report(failures_, told));
+    }
     while (!out_.is_empty() || !err_.is_empty()) turn();
     if (is_interrupted_) return kInterrupted;
     if (!failures_.empty() && !is_complete) return failures_.front().end.exit_code();

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "tandem/app/launch/launch_report.h"
+
 namespace tandem::app {
 
 /// The fate of the other ranks when one fails. A death is any end other than exit code 0, unless the rank was asked to
@@ -35,6 +37,8 @@ using VariablesOf = std::function<std::vector<std::string>(int rank, int restart
 
 /// The duties of a launcher beyond starting its ranks. Called on the supervisor's thread.
 struct LaunchWitness {
+  /// Asked when all ranks have ended and some failed: what the first one to fail told the others; nothing if none did.
+  std::function<std::optional<ToldFailure>()> first_failure = {};
   /// A process of a rank has ended with a failure, which `how` describes ("SIGKILL", "exit code 3"), before the rank is
   /// started again. `restarts`: which of its processes, as VariablesOf counts them.
   std::function<void(int rank, int restarts, const std::string& how)> on_failure = {};

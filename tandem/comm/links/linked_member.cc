@@ -43,14 +43,12 @@ class LinkedMember final : public Group {
   [[nodiscard]] bool goes_on_alone() const override { return true; }
 
   Pending start_all_reduce(const at::Tensor& flat) override {
-    require_flat(flat, "reduces");
-    TANDEM_CHECK(tree_reduce_of(flat.scalar_type()) != nullptr, c10::toString(flat.scalar_type()), " cannot be summed");
+    require_summable(flat);
     return {*this, start({posting_of(Operation::kAllReduce, flat.numel(), flat.scalar_type())}, flat)};
   }
 
   void broadcast(const at::Tensor& flat, int root, const Limits& limits) override {
-    TANDEM_CHECK(flat.is_contiguous(), "a group broadcasts contiguous tensors");
-    TANDEM_CHECK(root >= 0 && root < size(), "root ", root, " of ", size());
+    require_broadcast(flat, root);
     const Announcement announcement{
         posting_of(Operation::kBroadcast, flat.numel(), flat.scalar_type(), links_.name(root))};
     (void)complete(start(announcement, flat, root), limits);
@@ -96,7 +94,8 @@ class LinkedMember final : public Group {
     (void)complete(start({shm::Posting{.operation = Operation::kBarrier}}, {}), limits);
   }
 
-  void abort(const std::string& why) override { links_.close(shm::Cause::kAborted, why); }
+  bool abort(const std::string& why) override { return links_.close(shm::Cause::kAborted, why); }
+  bool fail(const std::string& why) override { return links_.leave(why); }
   void expire() override {
     if (links_.waiting_for().empty()) return;  // an error could name no missing rank
     const MutexLock lock(mutex_);
@@ -132,7 +131,7 @@ class LinkedMember final : public Group {
   LinkTask complete(std::uint64_t ticket, const Limits& limits) {
     {
       const MutexLock lock(mutex_);
-      TANDEM_CHECK(ticket == completed_ && ticket < started_, "collectives are waited for in the order of their start");
+      require_order(ticket == completed_ && ticket < started_);
     }
     const WaitOutcome outcome = wait_and_ask(
         limits, [&](const Deadline& deadline) { return await(ticket, deadline, limits.stop); }, [&] { links_.ask(); });

@@ -228,9 +228,9 @@ void PeerLinks::lose(int peer, const std::string& what) {
   std::string how;
   {
     const MutexLock lock(mutex_);
-    how = concat(
-        "; ", record(peer).name,
-        record(peer).has_left ? " left the group" : concat(" died, or the connection to it broke (", error, ")"));
+    how = concat("; ", record(peer).name,
+                 record(peer).has_left ? concat(" ", record(peer).why)
+                                       : concat(" died, or the connection to it broke (", error, ")"));
   }
   close({Ending::kFailed, shm::Cause::kLost, rank_, peer, waiting() + how});
 }
@@ -275,12 +275,15 @@ void PeerLinks::on_message(int peer, std::unique_ptr<PeerMessage> message) {
   if (message->kind == PeerMessage::Kind::kQuestion) return on_question_();
   if (message->kind == PeerMessage::Kind::kFailure) {
     const auto* text = reinterpret_cast<const char*>(message->payload.data());
-    return close({Ending::kFailed, message->cause, message->by, message->lost, std::string(text, message->bytes)});
+    (void)close({Ending::kFailed, message->cause, message->by, message->lost, std::string(text, message->bytes)});
+    return;
   }
   {
     const MutexLock lock(mutex_);
     if (message->kind == PeerMessage::Kind::kLeave) {
       record(peer).has_left = true;
+      const auto* text = reinterpret_cast<const char*>(message->payload.data());
+      record(peer).why.assign(text, std::min<std::size_t>(message->bytes, message->payload.size()));
       record(peer).last_sign = Clock::now();
     } else {
       record(peer).begins(message->number, message->announcement);
@@ -303,12 +306,12 @@ void PeerLinks::on_hang_up(int peer, const std::string& what) {
 
 // Aborts all transfers, so that all waits of this member end. The peers learn the reason from take_leave(), which the
 // sending thread calls after this.
-void PeerLinks::close(Closing closing) {
+bool PeerLinks::close(Closing closing) {
   std::vector<C10dWork> works;
   std::string failure;
   {
     const MutexLock lock(mutex_);
-    if (closing_) return;
+    if (closing_) return false;
     closing_ = std::move(closing);
     if (closing_->ending == Ending::kFailed) failure = why_closed();
     works = questions_;
@@ -320,6 +323,7 @@ void PeerLinks::close(Closing closing) {
     if (work) work->abort();
   }
   on_close_(failure);
+  return true;
 }
 
 // Note [A failure is passed on by all who hear of it]

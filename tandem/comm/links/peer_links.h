@@ -52,6 +52,7 @@ class PeerLinks {
   /// The rank in the run of a member, for messages.
   [[nodiscard]] int name(int rank) const { return names_[static_cast<std::size_t>(rank)].rank; }
 
+  static constexpr const char* kInOrder = "left the group";
   /// The most collectives that may be announced and not finished.
   static constexpr std::uint64_t kAtOnce = 2;
   /// Tells all other members which collective this member begins, and returns the collective's number. `bytes` of
@@ -81,10 +82,13 @@ class PeerLinks {
   /// Tells the other members what closed the links, or that this member leaves. Waits at most a fraction of a second.
   void take_leave();
 
-  /// Closes the links of all members with a failure. Only the first call counts.
-  void close(shm::Cause cause, const std::string& why) { close({Ending::kFailed, cause, rank_, rank_, why}); }
-  /// Closes this member's links without a failure: this member leaves the group.
-  void leave() { close({Ending::kLeft, shm::Cause::kAborted, rank_, rank_, "it left the group"}); }
+  /// Closes the links of all members with a failure, unless they are closed. Returns whether this call closed them.
+  bool close(shm::Cause cause, const std::string& why) { return close({Ending::kFailed, cause, rank_, rank_, why}); }
+  /// Closes this member's links without a failure: this member leaves the group. `why`: what others say of it that
+  /// still need it. Returns whether the links were open.
+  bool leave(const std::string& why = kInOrder) {
+    return close({Ending::kLeft, shm::Cause::kAborted, rank_, rank_, why});
+  }
   /// Whether nothing has closed the links.
   [[nodiscard]] bool is_open() const {
     const MutexLock lock(mutex_);
@@ -156,7 +160,7 @@ class PeerLinks {
   void on_hang_up(int peer, const std::string& what);
   // Close the links: because a peer is gone, and for any reason.
   void lose(int peer, const std::string& what);
-  void close(Closing closing);
+  bool close(Closing closing);
   [[nodiscard]] Transfer admit(std::uint64_t number, int peer, const std::function<C10dWork()>& start);
   [[noreturn]] void await_verdict(int peer, const std::string& what);
   // As waiting_for().

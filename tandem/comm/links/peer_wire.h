@@ -2,7 +2,7 @@
 // network group send each other ahead of large payloads, with what each remembers of them. Internal to comm/links.
 //
 // A message announces a collective, with its payload if that is small; or asks whether the receiver only waits itself;
-// or says what closed the group, or that the sender leaves. The struct travels as it lies in memory, up to the end of
+// or says what closed the group, or why the sender leaves. The struct travels as it lies in memory, up to the end of
 // the payload that is used: all members run the same build on machines of the same byte order.
 //
 // Threads: any; operations are started one at a time. A PeerRecord is caller-locks. Ownership: the memory of an
@@ -75,6 +75,7 @@ static_assert(std::is_trivially_copyable_v<PeerMessage>);
 struct PeerRecord {
   std::string name;  // "rank 1 (process 77 on gpu-a)"
   bool has_left = false;
+  std::string why;                                 // it has left: "left the group", or what it said
   std::deque<std::unique_ptr<PeerMessage>> inbox;  // announcements that await_all() has not taken yet
 
   // For errors: the last sign of life, and the last few collectives that the member began, with their numbers.

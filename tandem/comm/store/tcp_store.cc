@@ -167,12 +167,16 @@ std::unique_ptr<Store> make_memory_store() {
   return std::make_unique<SharedStore>(c10::make_intrusive<c10d::HashStore>(), std::move(connection));
 }
 
+std::string run_part(const std::string& run_id, int restarts, int generation) {
+  return concat("tandem/", run_id, "/", restarts, "/", generation);
+}
+
 std::unique_ptr<Store> open_store(const LauncherEnvironment& me, int generation, const Limits& limits) {
   if (me.world_size == 1) return make_memory_store();
   const std::unique_ptr<Store> store = me.rank == 0 && !me.launcher_hosts_store
                                            ? host_store(me.master.port, reach_of(me.master.address)).store
                                            : connect_to_store(me.master, limits);
-  return store->part(concat("tandem/", me.run_id, "/", me.restart_count, "/", generation));
+  return store->part(run_part(me.run_id, me.restart_count, generation));
 }
 
 }  // namespace tandem::comm

@@ -32,6 +32,9 @@ struct HostedStore {
 [[nodiscard]] std::unique_ptr<Store> connect_to_store(const Endpoint& endpoint, const Limits& limits,
                                                       std::chrono::milliseconds reply_limit = kReplyLimit);
 
+/// The name of a run's part of its store. `restarts`: how often the launcher started the run again.
+[[nodiscard]] std::string run_part(const std::string& run_id, int restarts, int generation);
+
 /// Opens the store of this rank's run as the launcher has arranged it: hosted by rank 0 or by the launcher, or in
 /// memory for a single process. All ranks call it with the same generation. Keys of other runs, of earlier restarts of
 /// this run and of other generations (earlier groups of the same processes) are not visible: all keys begin with run

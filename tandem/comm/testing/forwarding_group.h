@@ -40,7 +40,8 @@ class ForwardingGroup : public Group {
     group_->share_parts(flat, parts, limits);
   }
   void barrier(const Limits& limits) override { group_->barrier(limits); }
-  void abort(const std::string& why) override { group_->abort(why); }
+  bool abort(const std::string& why) override { return group_->abort(why); }
+  bool fail(const std::string& why) override { return group_->fail(why); }
   void expire() override { group_->expire(); }
   void on_close(std::function<void(const std::string& why)> listener) override {
     group_->on_close(std::move(listener));

@@ -168,7 +168,7 @@ std::optional<Checkpoint> CheckpointStore::best() const {
 
 // Leftovers go first, so that at most one old checkpoint of this number has to be set aside.
 CheckpointWriter CheckpointStore::begin(std::int64_t updates) {
-  TANDEM_CHECK(updates >= 0, updates, " updates");
+  TANDEM_EXPECTS(updates >= 0, "a checkpoint of ", updates, " updates; give 0 or more");
   std::error_code error;
   fs::create_directories(folder_, error);
   if (error) throw_file_error("create", folder_, error.value());
@@ -253,9 +253,11 @@ void CheckpointWriter::abandon() noexcept {
 // The digest is computed from the bytes as they are written, so no part is read again.
 void CheckpointWriter::write_part(const std::string& name, const NamedTensors& tensors,
                                   const SafetensorsMetadata& metadata) {
-  TANDEM_CHECK(store_ != nullptr, "part \"", name, "\" after commit");
-  TANDEM_CHECK(is_part_name(name), "\"", name, "\" cannot be the name of a part");
-  TANDEM_CHECK(std::ranges::find(parts_, name, &CheckpointPart::name) == parts_.end(), "part \"", name, "\" twice");
+  TANDEM_EXPECTS(store_ != nullptr, "part \"", name, "\" after commit(); begin() another checkpoint");
+  TANDEM_EXPECTS(is_part_name(name), "\"", name,
+                 "\" cannot be the name of a checkpoint's part, which is a file's name");
+  TANDEM_EXPECTS(std::ranges::find(parts_, name, &CheckpointPart::name) == parts_.end(), "part \"", name,
+                 "\" is written twice into one checkpoint");
   CheckpointPart part{name, 0, {}};
   AtomicFile file(folder_ / part.file());
   Sha256 hash;
@@ -273,8 +275,8 @@ void CheckpointWriter::write_part(const std::string& name, const NamedTensors& t
 // With the manifest the checkpoint exists. From then on an error cannot undo it, hence store_ is null before the
 // clean-up.
 void CheckpointWriter::commit(const CheckpointInfo& info) {
-  TANDEM_CHECK(store_ != nullptr, "a second commit");
-  TANDEM_CHECK(!parts_.empty(), "a checkpoint without parts");
+  TANDEM_EXPECTS(store_ != nullptr, "a second commit() of one checkpoint");
+  TANDEM_EXPECTS(!parts_.empty(), "commit() of a checkpoint without parts; call write_part() first");
   fault_point("checkpoint.before_manifest");
   write_file(folder_ / kManifestFile, make_manifest({updates_, info, parts_}));
   const CheckpointStore& store = *std::exchange(store_, nullptr);

@@ -148,7 +148,7 @@ std::string make_safetensors_header(std::vector<SafetensorsEntry>& entries, cons
   }
   std::uint64_t at = 0;
   for (auto& entry : entries) {
-    TANDEM_CHECK(entry.name != kMetadataKey, "a tensor cannot be named ", kMetadataKey);
+    TANDEM_EXPECTS(entry.name != kMetadataKey, "a tensor cannot be named ", kMetadataKey, " in a safetensors file");
     entry.begin = at;
     entry.end = at += bytes_of(entry);
     json.key(entry.name).begin_object().key("dtype").value(name_of(entry)).key("shape").begin_array();
@@ -167,14 +167,15 @@ std::string make_safetensors_header(std::vector<SafetensorsEntry>& entries, cons
 void write_safetensors(const NamedTensors& tensors, const SafetensorsMetadata& metadata, const ByteSink& sink) {
   std::vector<std::pair<SafetensorsEntry, at::Tensor>> items;
   for (const auto& [name, tensor] : tensors) {
-    TANDEM_CHECK(tensor.defined() && tensor.layout() == at::kStrided, "\"", name, "\" is not a dense tensor");
+    TANDEM_EXPECTS(tensor.defined() && tensor.layout() == at::kStrided, "\"", name, "\" is not a dense tensor, and ",
+                   "safetensors files hold no others");
     items.push_back({{name, tensor.scalar_type(), tensor.sizes().vec(), 0, 0}, tensor});
   }
   std::ranges::stable_sort(items, std::ranges::greater(), [](const auto& item) { return item.second.element_size(); });
   std::vector<SafetensorsEntry> entries;
   std::map<std::string_view, int> names;
   for (const auto& item : items) {
-    TANDEM_CHECK(++names[item.first.name] == 1, "\"", item.first.name, "\" is written twice");
+    TANDEM_EXPECTS(++names[item.first.name] == 1, "two tensors are named \"", item.first.name, "\"");
     entries.push_back(item.first);
   }
   const std::string header = make_safetensors_header(entries, metadata);

@@ -27,7 +27,8 @@ namespace {
 at::IValue packed(const at::IValue& value) {
   if (value.isTensor()) {
     const at::Tensor& tensor = value.toTensor();
-    TANDEM_CHECK(tensor.defined() && tensor.layout() == at::kStrided, "only dense tensors can be saved");
+    TANDEM_EXPECTS(tensor.defined() && tensor.layout() == at::kStrided, "only dense tensors can be saved; got ",
+                   tensor.defined() ? "a sparse one" : "an undefined one");
     return tensor.detach().cpu().clone(at::MemoryFormat::Contiguous);
   }
   if (value.isGenericDict()) {

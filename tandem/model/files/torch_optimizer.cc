@@ -15,6 +15,7 @@
 
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/model/optimizer_entries.h"
 
 namespace tandem::model {
 namespace {
@@ -24,38 +25,12 @@ using List = c10::impl::GenericList;
 
 Dict make_dict() { return Dict(c10::AnyType::get(), c10::AnyType::get()); }
 
-// The state of one parameter, alive: its moments are views into the optimizer's flat tensors.
-struct Entry {
-  std::string parameter;
-  int group = 0;
-  std::vector<std::pair<std::string, at::Tensor>> moments;  // shaped as the parameter
-  at::Tensor steps;                                         // int64 scalar
-};
+using Entry = OptimizerEntry;
 
 // The entries of all parameters, by parameter group and in the module's order, which is how torch.optim numbers them.
-// Optimizer::state() lists for each buffer its moments and then its counts of steps, in the order of the buffers.
 std::vector<std::vector<Entry>> entries_of(const Optimizer& optimizer, const FlatParameters& parameters) {
-  std::map<std::string, Entry> by_name;
+  const std::map<std::string, Entry> by_name = optimizer_entries(optimizer, parameters);
   const auto named = parameters.module().named_parameters();
-  const auto state = optimizer.state();
-  std::size_t at = 0;
-  for (const FlatBuffer& buffer : parameters.buffers()) {
-    std::size_t steps = at;  // behind the moments
-    while (!state[steps].first.starts_with("step.")) ++steps;
-    for (std::size_t s = 0; s < buffer.slots.size(); ++s) {
-      const ParameterSlot& slot = buffer.slots[s];
-      const at::Tensor& parameter = named[slot.name];
-      Entry entry{.parameter = slot.name, .group = slot.group, .moments = {}, .steps = {}};
-      for (std::size_t m = at; m < steps; ++m) {
-        const std::string& name = state[m].first;
-        entry.moments.emplace_back(name.substr(0, name.find('.')),
-                                   state[m].second.as_strided(parameter.sizes(), parameter.strides(), slot.offset));
-      }
-      entry.steps = state[steps].second[static_cast<std::int64_t>(s)];
-      by_name.emplace(slot.name, std::move(entry));
-    }
-    at = steps + 1;
-  }
   std::vector<std::vector<Entry>> groups(static_cast<std::size_t>(parameters.groups()));
   for (const auto& item : named) {
     const auto found = by_name.find(item.key());

@@ -185,7 +185,7 @@ TEST(BucketExchangeTest, APassAfterTheLastOneIsRefused) {
   const auto net = std::make_shared<WideNet>();
   DataParallel parallel(net, group, {});
   parallel.backward(net->forward(torch::ones({1, 4})).mean());
-  EXPECT_THROW(parallel.accumulate(net->forward(torch::ones({1, 4})).mean()), InvariantError);
+  EXPECT_THROW(parallel.accumulate(net->forward(torch::ones({1, 4})).mean()), ConfigError);
 }
 
 }  // namespace

@@ -91,7 +91,9 @@ ShardGradients::ShardGradients(Replica& replica, const model::FlatParameters::Al
 void ShardGradients::open(int shard) {
   const Range mine = replica_.placement().mine;
   if (done_ == mine.size()) done_ = 0;
-  TANDEM_CHECK(!in_pass_ && shard == mine.begin + done_, "shard ", shard, " opened, expected ", mine.begin + done_);
+  TANDEM_EXPECTS(!in_pass_, "open() of shard ", shard, " before close() of shard ", mine.begin + done_);
+  TANDEM_EXPECTS(shard == mine.begin + done_, "open() of shard ", shard, " where shard ", mine.begin + done_,
+                 " is next; this replica makes the passes of shards ", mine.begin, " to ", mine.end - 1, " in order");
   if (done_ == 0) {
     replica_.buffers().save_start();
     // The sparse gradients of the last step are given up, so that their memory is free while those of this one are
@@ -109,7 +111,7 @@ void ShardGradients::open(int shard) {
 
 // Notes what the shard has beside its gradients, then lets the tree add whatever sets are complete by now.
 void ShardGradients::close(double weight, double loss) {
-  TANDEM_CHECK(in_pass_, "close() without open()");
+  TANDEM_EXPECTS(in_pass_, "close() without open(): call open(shard) before the shard's forward and backward pass");
   in_pass_ = false;
   replica_.parameters().collect();
   const at::NoGradGuard no_grad;
@@ -125,6 +127,7 @@ void ShardGradients::close(double weight, double loss) {
 
 // Floating buffers are summed for their mean. For all others the value of shard 0 remains: other shards add zeros.
 void ShardGradients::take_buffers(int shard, std::vector<at::Tensor>& sums) {
+  replica_.buffers().return_home();
   const std::vector<model::FlatModuleBuffer>& buffers = replica_.buffers().values();
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     if (shard == 0 || buffers[i].merge == model::FlatModuleBuffer::Merge::kMean) {
@@ -136,8 +139,9 @@ void ShardGradients::take_buffers(int shard, std::vector<at::Tensor>& sums) {
 }
 
 void ShardGradients::require_complete() const {
-  TANDEM_CHECK(!in_pass_ && done_ == replica_.placement().mine.size(), done_, " of ", replica_.placement().mine.size(),
-               " shards had their pass before step()");
+  TANDEM_EXPECTS(!in_pass_ && done_ == replica_.placement().mine.size(), "step() after the passes of ", done_, " of ",
+                 replica_.placement().mine.size(),
+                 " shards; call open(), backward() and close() for each of them first");
 }
 
 // Adds everything of set `from` to set `into`: gradients with their presence flags, buffers, and the tally.
@@ -151,7 +155,8 @@ void ShardGradients::merge(std::size_t into, std::size_t from) {
 
 // The replica that holds shard 0 goes on giving the buffers that are not averaged, because no other replica does.
 void ShardGradients::offer_nothing() {
-  TANDEM_CHECK(!in_pass_ && (done_ == 0 || done_ == replica_.placement().mine.size()), "left in the middle of a step");
+  TANDEM_EXPECTS(!in_pass_ && (done_ == 0 || done_ == replica_.placement().mine.size()),
+                 "leave() in the middle of a step: after ", done_, " of ", replica_.placement().mine.size(), " shards");
   without_loss_.reset();
   const at::NoGradGuard no_grad;
   for (at::Tensor& flat : sets_.front().flat) {

@@ -239,7 +239,7 @@ void ServedStrategy::load_whole_state(const model::NamedTensors& state) {
 }
 
 void ServedStrategy::require_begun() const {
-  TANDEM_CHECK(stage_ == Stage::kRunning || stage_ == Stage::kLoaded, "a step before begin(), or after leave()");
+  TANDEM_EXPECTS(stage_ == Stage::kRunning || stage_ == Stage::kLoaded, "a step before begin(), or after leave()");
 }
 
 void ServedStrategy::prepare_step(const Limits& limits) {

@@ -1,0 +1,40 @@
+// model/flat_home.h: finds tensors of a module that share memory, and brings tensors back whose memory was replaced.
+//
+// torch::load() and set_data() give a tensor other memory. Nothing tells who holds the old one, so the owner of flat
+// memory compares addresses before each step, and calls bring_home() when one differs.
+//
+// Threads: caller-locks. Ownership: tensors share their memory with the module.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace torch::nn {
+class Module;
+}
+
+namespace tandem::model {
+
+/// A tensor of the module, as a message names it: `parameter "first.weight"`.
+struct NamedResident {
+  std::string name;
+  at::Tensor tensor;
+  at::Tensor home{};  // the view of flat memory where its values belong; undefined: it has no home and stays
+};
+
+/// Every defined parameter and buffer of the module; a tensor that is registered twice comes once.
+[[nodiscard]] std::vector<NamedResident> residents_of(const torch::nn::Module& module);
+
+/// Two tensors of which some bytes are the same; none when there are no such two. Tensors without memory of their own
+/// layout (sparse, meta) and empty ones share nothing.
+[[nodiscard]] std::optional<std::pair<std::string, std::string>> sharing_memory(const std::vector<NamedResident>& all);
+
+/// Copies the values of each tensor that lies elsewhere to its home and makes it a view of that again. Throws
+/// ConfigError, before anything is changed, naming a tensor whose device, dtype or shape is another now, or that shares
+/// memory with another of `all`.
+void bring_home(std::vector<NamedResident>& all);
+
+}  // namespace tandem::model
