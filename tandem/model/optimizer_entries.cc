@@ -2,6 +2,10 @@
 
 #include <torch/nn/module.h>
 
+#include <algorithm>
+
+#include "tandem/model/optimizer_state.h"
+
 namespace tandem::model {
 
 // Optimizer::state() lists for each buffer its moments and then its counts of steps, in the order of the buffers.
@@ -17,9 +21,11 @@ std::map<std::string, OptimizerEntry> optimizer_entries(const Optimizer& optimiz
       const ParameterSlot& slot = buffer.slots[s];
       const at::Tensor& parameter = named[slot.name];
       OptimizerEntry entry{.parameter = slot.name, .group = slot.group};
+      const std::vector<std::string> used = moment_names(optimizer.rules()[static_cast<std::size_t>(slot.group)]);
       for (std::size_t m = at; m < steps; ++m) {
-        const std::string& name = state[m].first;
-        entry.moments.emplace_back(name.substr(0, name.find('.')),
+        const std::string name = state[m].first.substr(0, state[m].first.find('.'));
+        if (std::ranges::find(used, name) == used.end()) continue;
+        entry.moments.emplace_back(name,
                                    state[m].second.as_strided(parameter.sizes(), parameter.strides(), slot.offset));
       }
       entry.steps = state[steps].second[static_cast<std::int64_t>(s)];

@@ -230,6 +230,55 @@ TEST(OptimizerTest, GroupsHaveTheirOwnNumbersAndKeepTheirRatio) {
   EXPECT_THROW(optimizer.set_learning_rate(std::nan("")), ConfigError);
 }
 
+// Torch's groups of one optimizer, each with options of its own, over steps in which the head's gradient is missing at
+// times.
+template <typename Reference, typename TheirOptions>
+void expect_groups_follow_torch(const std::vector<OptimizerOptions>& ours_of, const TheirOptions& body,
+                                const TheirOptions& head) {
+  auto ours = make_net(at::kDouble), theirs = make_net(at::kDouble);
+  FlatParameters flat(ours, {{{"body", {}}, {"head", {"4"}}}, {}});
+  auto gradients = flat.make_gradients(allocate_on_cpu);
+  Optimizer optimizer(flat, ours_of);
+  std::vector<at::Tensor> of_body = theirs->parameters();
+  const std::vector<at::Tensor> of_head(of_body.end() - 2, of_body.end());
+  of_body.resize(of_body.size() - 2);
+  Reference reference(std::vector<torch::optim::OptimizerParamGroup>{{of_body, std::make_unique<TheirOptions>(body)},
+                                                                     {of_head, std::make_unique<TheirOptions>(head)}},
+                      TheirOptions(1e-3));  // LibTorch fills options of groups from these
+  for (int step = 2; step < 12; ++step) {
+    flat.bind(gradients);
+    loss_of(*ours, step).backward();
+    flat.collect();
+    optimizer.step(gradients, 0.125, 1);
+    reference.zero_grad();
+    (loss_of(*theirs, step) * 0.125).backward();
+    reference.step();
+  }
+  EXPECT_LT(worst_difference(ours->parameters(), theirs->parameters()), 1e-12) << ours_of[0].index();
+}
+
+TEST(OptimizerTest, GroupsOfOneKindMayDifferInEveryOption) {
+  namespace optim = torch::optim;
+  using Kind = SgdOptions::Momentum;
+  const optim::SGDOptions plain(0.1);
+  for (const bool first_has_it : {true, false}) {
+    const SgdOptions with{.lr = 0.05, .momentum = 0.9, .dampening = 0.2, .weight_decay = 0.01}, without{.lr = 0.1};
+    const auto theirs = optim::SGDOptions(0.05).momentum(0.9).dampening(0.2).weight_decay(0.01);
+    expect_groups_follow_torch<optim::SGD>(
+        first_has_it ? std::vector<OptimizerOptions>{with, without} : std::vector<OptimizerOptions>{without, with},
+        first_has_it ? theirs : plain, first_has_it ? plain : theirs);
+  }
+  expect_groups_follow_torch<optim::SGD>(
+      {SgdOptions{.lr = 0.1, .momentum = 0.8, .kind = Kind::kNesterov}, SgdOptions{.lr = 0.1, .momentum = 0.5}},
+      optim::SGDOptions(0.1).momentum(0.8).nesterov(true), optim::SGDOptions(0.1).momentum(0.5));
+  expect_groups_follow_torch<optim::RMSprop>(
+      {RmspropOptions{.lr = 1e-3, .weight_decay = 0.1}, RmspropOptions{.lr = 2e-3, .alpha = 0.9, .momentum = 0.7}},
+      optim::RMSpropOptions(1e-3).weight_decay(0.1), optim::RMSpropOptions(2e-3).alpha(0.9).momentum(0.7));
+  expect_groups_follow_torch<optim::Adam>(
+      {AdamOptions{.lr = 1e-3}, AdamOptions{.lr = 2e-3, .beta1 = 0.8, .beta2 = 0.9, .eps = 1e-5, .weight_decay = 0.1}},
+      optim::AdamOptions(1e-3), optim::AdamOptions(2e-3).betas({0.8, 0.9}).eps(1e-5).weight_decay(0.1));
+}
+
 TEST(OptimizerTest, AStateThatIsCopiedOverContinuesWithTheSameBits) {
   auto one = make_net(), two = make_net();
   FlatParameters flat_one(one, {}), flat_two(two, {});

@@ -61,9 +61,11 @@ void update_adam(const AdamOptions& o, double lr, RuleMemory& memory, Stretch& s
   }
 }
 
-// In its first step the gradient becomes the momentum, whatever the dampening is.
+// In its first step the gradient becomes the momentum, whatever the dampening is. Where another group has a momentum,
+// the buffer has memory for it, which the kernel refuses for a group without.
 void update_sgd(const SgdOptions& o, double lr, std::int64_t step, Stretch& s) {
-  at::_fused_sgd_(s.values, s.gradients, s.moments[0], o.weight_decay, o.momentum, lr, o.dampening,
+  const at::TensorList momentum = o.momentum > 0 ? at::TensorList(s.moments[0]) : at::TensorList();
+  at::_fused_sgd_(s.values, s.gradients, momentum, o.weight_decay, o.momentum, lr, o.dampening,
                   o.kind == SgdOptions::Momentum::kNesterov, /*maximize=*/false, /*is_first_step=*/step == 1);
 }
 

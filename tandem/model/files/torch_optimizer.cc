@@ -7,6 +7,7 @@
 #include <ATen/core/jit_type.h>
 #include <torch/nn/module.h>
 
+#include <array>
 #include <map>
 #include <optional>
 #include <string>
@@ -76,6 +77,47 @@ double number_of(const at::IValue& value) {
 }
 
 bool is_sgd(const OptimizerOptions& options) { return std::holds_alternative<SgdOptions>(options); }
+
+bool is_on(const at::IValue& value) {
+  return (value.isBool() || value.isInt() || value.isDouble() || value.isTensor()) && number_of(value) != 0;
+}
+
+// Options that Tandem's optimizers do not have and that change what the state means: where they are on, or, of other
+// optimizers, where they are there at all.
+constexpr std::array kNotHere{"amsgrad", "centered", "maximize"};
+constexpr std::array<std::pair<const char*, const char*>, 7> kOfOthers{{{"lambd", "ASGD"},
+                                                                        {"lr_decay", "Adagrad"},
+                                                                        {"max_iter", "LBFGS"},
+                                                                        {"momentum_decay", "NAdam"},
+                                                                        {"ns_steps", "Muon"},
+                                                                        {"rho", "Adadelta"},
+                                                                        {"etas", "Rprop"}}};
+// By kind of OptimizerOptions: its name, and an option that torch.optim's state of it always has.
+constexpr std::array<std::pair<const char*, const char*>, 3> kOwn{
+    {{"Adam", "betas"}, {"SGD", "nesterov"}, {"RMSprop", "alpha"}}};
+
+// Adds a line to `faults` for each option of a state's parameter group that says that the state is not one for `rule`.
+void check_options(const at::IValue& group, std::size_t number, const OptimizerOptions& rule, std::string& faults) {
+  const auto& [name, own] = kOwn.at(rule.index());
+  for (const char* option : kNotHere) {
+    if (!is_on(entry_of(group, option))) continue;
+    faults += concat("\n  - parameter group ", number, " has ", option, "=True, which Tandem's ", name,
+                     " does not have; train it in Python, or save the state of a torch.optim.", name, " without it");
+  }
+  for (const auto& [option, whose] : kOfOthers) {
+    if (group.toGenericDict().contains(option)) {
+      faults += concat("\n  - parameter group ", number, " has the option '", option, "' of torch.optim.", whose,
+                       ", and the optimizer is ", name);
+      return;
+    }
+  }
+  const Dict options = group.toGenericDict();
+  if (std::holds_alternative<AdamOptions>(rule) && options.contains("betas") && options.contains("weight_decay") &&
+      !options.contains("amsgrad"))
+    faults += concat("\n  - parameter group ", number, " has no 'amsgrad', as that of torch.optim.RAdam or Adamax");
+  if (!options.contains(own))
+    faults += concat("\n  - parameter group ", number, " has no '", own, "', which the state of ", name, " has");
+}
 
 // The state of one parameter as read from a state dict; empty: the parameter was never updated.
 struct Loaded {
@@ -163,6 +205,7 @@ void load_torch_state(const at::IValue& state, Optimizer& optimizer, const FlatP
       throw CheckpointError(concat("parameter group ", g, " of the state has ", numbers.size(),
                                    " parameters, the optimizer's ", entries[g].size()));
     }
+    check_options(group, g, optimizer.rules().at(g), faults);
     if (const at::IValue lr = entry_of(group, "lr"); g == 0 && !lr.isNone()) rate = number_of(lr);
     const bool counts_steps = !is_sgd(optimizer.rules().at(g));
     for (std::size_t i = 0; i < numbers.size(); ++i)

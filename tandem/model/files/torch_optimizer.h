@@ -22,7 +22,8 @@ namespace tandem::model {
 [[nodiscard]] at::IValue torch_state_of(const Optimizer& optimizer, const FlatParameters& parameters);
 
 /// Takes moments, step counts and the learning rate of the first group; the other options stay as the optimizer was
-/// made with. Throws CheckpointError listing what is missing or has another shape; nothing is changed then.
+/// made with. Throws CheckpointError listing what is missing or has another shape, and naming options that Tandem's
+/// optimizers do not have (amsgrad, maximize, centered) and other optimizers; nothing is changed then.
 void load_torch_state(const at::IValue& state, Optimizer& optimizer, const FlatParameters& parameters);
 
 }  // namespace tandem::model
