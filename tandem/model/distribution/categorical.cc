@@ -80,13 +80,13 @@ Categorical side_by_side(const at::Tensor& logits, const std::vector<std::int64_
 }  // namespace
 
 // Excluded logits become minus infinity before the softmax, so they get no probability and no gradient.
-Categorical::Categorical(const at::Tensor& logits, const at::Tensor& mask) : logits_(logits) {
+Categorical::Categorical(const at::Tensor& logits, const at::Tensor& mask)
+    : logits_(logits), has_mask_(mask.defined()) {
   if (logits.dim() < 1 || logits.size(-1) < 1 || !logits.is_floating_point()) {
     throw ConfigError(concat("Categorical: logits must be floating point [..., n] with n >= 1, not ",
                              logits.scalar_type(), " ", logits.sizes()));
   }
-  if (mask.defined()) excluded_ = excluded_by(mask, logits);
-  log_probs_ = at::log_softmax(excluded_.defined() ? logits.masked_fill(excluded_, -kInfinity) : logits, -1);
+  log_probs_ = at::log_softmax(mask.defined() ? logits.masked_fill(excluded_by(mask, logits), -kInfinity) : logits, -1);
 }
 
 // multinomial() takes a matrix, hence the batch is flattened to rows and back.
@@ -120,17 +120,21 @@ at::Tensor Categorical::log_prob(const at::Tensor& actions) const {
   return pick(log_probs_, index.to(at::kLong)).squeeze(-1);
 }
 
-at::Tensor Categorical::finite_log_probs() const {
-  return excluded_.defined() ? log_probs_.masked_fill(excluded_, 0) : log_probs_;
+// By the mask, or by a logit of -inf.
+at::Tensor Categorical::without_excluded(const at::Tensor& numbers) const {
+  return numbers.masked_fill(log_probs_ == -kInfinity, 0);
 }
 
-at::Tensor Categorical::entropy() const { return -(log_probs_.exp() * finite_log_probs()).sum(-1); }
+// Autograd adds up the gradient of log_probs_ in the reverse order of these operations, so that order decides its last
+// bits where other losses come in, too. The probabilities come first, as they did before -inf was filled here.
+at::Tensor Categorical::entropy() const {
+  if (has_mask_) return -(log_probs_.exp() * without_excluded(log_probs_)).sum(-1);
+  const at::Tensor probabilities = log_probs_.exp();
+  return -(probabilities * without_excluded(log_probs_)).sum(-1);
+}
 
 at::Tensor Categorical::kl(const Distribution& other) const {
-  at::Tensor difference = log_probs_ - of_this_family<Categorical>(other).log_probs_;
-  // Choices that this one excludes add nothing. They are filled before the product, since 0 * NaN would also poison the
-  // gradient.
-  if (excluded_.defined()) difference = difference.masked_fill(excluded_, 0);
+  const at::Tensor difference = without_excluded(log_probs_ - of_this_family<Categorical>(other).log_probs_);
   return (log_probs_.exp() * difference).sum(-1);
 }
 

@@ -12,9 +12,9 @@ class Categorical : public Distribution {
  public:
   /// `logits` [..., n]. `mask` [..., n] or one that broadcasts to it, bool or uint8, non-zero where a choice is
   /// allowed; undefined: all are. Masked choices have probability 0, log_prob -inf and add nothing to entropy or
-  /// gradients (Huang and Ontanon 2022, "A Closer Look at Invalid Action Masking"). Exclude choices by the mask and not
-  /// by logits of -inf, which make the entropy NaN. Throws ConfigError when a row of a mask on the CPU allows nothing;
-  /// on other devices, where looking would wait for the device, such a row gives NaN.
+  /// gradients (Huang and Ontanon 2022, "A Closer Look at Invalid Action Masking"). A logit of -inf excludes a choice
+  /// in the same way. Throws ConfigError when a row of a mask on the CPU allows nothing; on other devices, where
+  /// looking would wait for the device, such a row gives NaN, as a row does whose logits are all -inf.
   explicit Categorical(const at::Tensor& logits, const at::Tensor& mask = {});
 
   [[nodiscard]] const char* family() const override { return "Categorical"; }
@@ -26,12 +26,12 @@ class Categorical : public Distribution {
   [[nodiscard]] at::Tensor kl(const Distribution& other) const override;
 
  private:
-  /// log_probs_ with 0 in the place of -inf, for products with a probability of 0.
-  [[nodiscard]] at::Tensor finite_log_probs() const;
+  /// `numbers` [..., n] with 0 for choices of probability 0: these add nothing to sums, not even to gradients, where a
+  /// product of 0 and an infinite number would be NaN.
+  [[nodiscard]] at::Tensor without_excluded(const at::Tensor& numbers) const;
 
   at::Tensor logits_, log_probs_;
-  // Boolean, true where masked; undefined without a mask.
-  at::Tensor excluded_;
+  bool has_mask_;
 };
 
 /// Several independent choices made together, with n[i] options for the i-th. Actions are int64 [..., choices].

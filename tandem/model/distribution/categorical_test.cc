@@ -51,6 +51,58 @@ TEST(CategoricalTest, KlIsInfiniteWhereTheOtherExcludesWhatThisAllows) {
   EXPECT_NEAR(two.kl(all).item<float>(), std::log(3.0 / 2), 1e-6);
 }
 
+// The worked example of two choices that are left over.
+TEST(CategoricalTest, ALogitOfMinusInfinityExcludesAsAMaskDoes) {
+  const double no = -INFINITY;
+  const at::Tensor logits = torch::tensor({0.0, no, 0.0}, at::kDouble).requires_grad_(),
+                   others = torch::tensor({1.0, no, 0.0}, at::kDouble).requires_grad_();
+  const Categorical one(logits), other(others);
+  EXPECT_NEAR(one.entropy().item<double>(), std::log(2.0), 1e-12);
+  EXPECT_NEAR(one.kl(other).item<double>(), 0.1201145, 1e-6);
+  EXPECT_EQ(one.log_prob(torch::tensor(1)).item<double>(), no);
+  EXPECT_EQ(one.kl(Categorical(torch::zeros({3}, at::kDouble))).item<double>(), std::log(3.0) - std::log(2.0));
+  EXPECT_EQ(Categorical(torch::zeros({3}, at::kDouble)).kl(one).item<double>(), INFINITY);
+
+  const Categorical masked(torch::tensor({0.5, 9.0, no, 0.5}, at::kDouble), torch::tensor({1, 0, 1, 1}, at::kByte));
+  EXPECT_NEAR(masked.entropy().item<double>(), std::log(2.0), 1e-12) << "a mask that allows it changes nothing";
+  const MultiCategorical several(torch::tensor({0.0, no, 0.0, no, 3.0}, at::kDouble), {3, 2});
+  EXPECT_NEAR(several.entropy().item<double>(), std::log(2.0), 1e-12);
+  EXPECT_EQ(several.kl(several).item<double>(), 0);
+
+  (other.entropy() * 1e6 + one.kl(other) + other.log_prob(torch::tensor(0))).backward();
+  EXPECT_TRUE(logits.grad().isfinite().all().item<bool>()) << logits.grad();
+  EXPECT_TRUE(others.grad().isfinite().all().item<bool>()) << others.grad();
+  EXPECT_EQ(others.grad()[1].item<double>(), 0);
+}
+
+// What entropy() and kl() were before they knew of minus infinity: recorded runs keep their bits, and those of
+// gradients, whose last bits depend on the order in which autograd adds them up.
+TEST(CategoricalTest, FiniteLogitsHaveTheBitsOfThePlainFormulas) {
+  const at::Tensor actions = at::randint(7, {200}, seeded(7), at::kLong), other = at::randn({200, 7}, seeded(9));
+  for (const bool has_mask : {false, true}) {
+    const at::Tensor logits = (at::randn({200, 7}, seeded(8)) * 3).requires_grad_(),
+                     same = logits.detach().clone().requires_grad_();
+    const at::Tensor mask = has_mask ? (at::arange(7) != 3).expand({200, 7}) : at::Tensor();
+    const at::Tensor taken = actions.masked_fill(actions == 3, 0);
+    const Categorical d(logits, mask), from(other, mask);
+    const at::Tensor d_log_prob = d.log_prob(taken), d_entropy = d.entropy(), d_kl = from.kl(d), d_reverse = d.kl(from);
+
+    const auto log_probs_of = [&](const at::Tensor& of) {
+      return at::log_softmax(has_mask ? of.masked_fill(mask == 0, -INFINITY) : of, -1);
+    };
+    const auto finite = [&](const at::Tensor& of) { return has_mask ? of.masked_fill(mask == 0, 0) : of; };
+    const at::Tensor plain = log_probs_of(same), plain_other = log_probs_of(other);
+    const at::Tensor log_prob = pick(plain, taken.unsqueeze(-1)).squeeze(-1),
+                     entropy = -(plain.exp() * finite(plain)).sum(-1);
+    const at::Tensor difference = finite(plain_other - plain), kl = (plain_other.exp() * difference).sum(-1);
+    const at::Tensor back = finite(plain - plain_other), reverse = (plain.exp() * back).sum(-1);
+    EXPECT_TRUE(d_log_prob.equal(log_prob) && d_entropy.equal(entropy) && d_kl.equal(kl) && d_reverse.equal(reverse));
+    (d_log_prob * 0.7 + d_entropy * 0.3 + d_kl + d_reverse).sum().backward();
+    (log_prob * 0.7 + entropy * 0.3 + kl + reverse).sum().backward();
+    EXPECT_TRUE(logits.grad().equal(same.grad())) << has_mask;
+  }
+}
+
 TEST(CategoricalTest, SamplesFollowTheProbabilitiesAndNeverTheMask) {
   const std::int64_t rows = 100000;
   const at::Tensor logits = at::log(torch::tensor({0.1, 0.2, 0.3, 0.4}, at::kDouble)).expand({rows, 4});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "tandem/base/error.h"
@@ -18,17 +19,21 @@ struct Choice {
   float log_prob;
 };
 
-// Throws the error that explains why no option of a row could be chosen: a mask without options, or logits that are not
-// finite.
+// Throws the error that explains why no option of a row could be chosen: a mask without options, or a logit that is NaN
+// or infinite, or -inf for all options. A single logit of -inf only excludes its option.
 [[noreturn]] void fail_choice(const float* logits, const std::uint8_t* mask, std::int64_t n, std::int64_t row) {
   const bool some_allowed = mask == nullptr || std::any_of(mask, mask + n, [](std::uint8_t m) { return m != 0; });
   if (!some_allowed) {
     throw EnvError(concat("the action mask of row ", row, " allows none of ", n,
                           " choices; an environment must always leave one"));
   }
-  const auto* bad = std::find_if(logits, logits + n, [](float x) { return !std::isfinite(x); });
-  throw RunError(concat("the policy's logit ", bad - logits, " of row ", row, " is ", bad == logits + n ? 0 : *bad,
-                        ": it has diverged; a smaller learning rate or gradient clipping usually helps"));
+  for (std::int64_t i = 0; i < n; ++i) {
+    if ((mask != nullptr && mask[i] == 0) || logits[i] < std::numeric_limits<float>::infinity()) continue;
+    throw RunError(concat("the policy's logit ", i, " of row ", row, " is ", logits[i],
+                          ": it has diverged; a smaller learning rate or gradient clipping usually helps"));
+  }
+  throw RunError(concat("the policy's logits of row ", row, " are -inf for all choices",
+                        mask == nullptr ? "" : " that the action mask allows", "; it must leave one"));
 }
 
 // The largest allowed logit is subtracted first, as log_softmax does, so that the sum lies in [1, n].

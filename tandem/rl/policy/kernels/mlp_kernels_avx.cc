@@ -8,6 +8,7 @@
 #include <immintrin.h>
 
 #include <initializer_list>
+#include <limits>
 
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)

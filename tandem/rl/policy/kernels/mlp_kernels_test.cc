@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tandem/base/error.h"
+#include "tandem/model/distribution/categorical.h"
 
 namespace tandem::rl {
 namespace {
@@ -106,6 +107,49 @@ TEST_P(MlpKernelsTest, LargeNumbersSaturateInsteadOfOverflowing) {
     EXPECT_EQ(apply(Activation::kGelu, x), static_cast<double>(x));
     EXPECT_EQ(apply(Activation::kElu, -x), -1.0);
     EXPECT_EQ(apply(Activation::kElu, x), static_cast<double>(x));
+  }
+}
+
+// Odd samples exclude option 1 by a logit of -inf; of three options the mask, where there is one, excludes the last.
+TEST_P(MlpKernelsTest, ALogitOfMinusInfinityIsAnExcludedChoice) {
+  constexpr std::int64_t kOptions = 3, kSamples = 2 * kPanel;
+  for (const bool has_mask : {false, true}) {
+    AlignedFloats logits(kOptions * kBlock), allowed(kOptions * kBlock), taken(kBlock), log_prob(kBlock),
+        entropy(kBlock), by_log_prob(kBlock), by_entropy(kBlock);
+    at::Tensor given = at::randn({kSamples, kOptions}, at::kDouble);
+    const at::Tensor mask = at::ones({kSamples, kOptions}, at::kByte);
+    if (has_mask) mask.select(1, 2).zero_();
+    for (std::int64_t s = 0; s < kSamples; ++s) {
+      if (s % 2 == 1) given[s][1] = -INFINITY;
+      for (std::int64_t i = 0; i < kOptions; ++i) {
+        logits.data()[i * kBlock + s] = given[s][i].item<float>();
+        allowed.data()[i * kBlock + s] = mask[s][i].item<float>();
+      }
+      by_log_prob.data()[s] = 0.5F;
+      by_entropy.data()[s] = 3.0F;
+    }
+    const BlockKernels<float>& block = block_kernels<float>(GetParam());
+    const ChoiceBlock<float> choice{.options = kOptions,
+                                    .samples = kSamples,
+                                    .logits = logits.data(),
+                                    .allowed = has_mask ? allowed.data() : nullptr,
+                                    .taken = taken.data(),
+                                    .log_prob = log_prob.data(),
+                                    .entropy = entropy.data()};
+    block.choose(choice);
+    block.choose_back(choice, by_log_prob.data(), by_entropy.data());
+
+    given.requires_grad_();
+    const model::Categorical definition(given, has_mask ? mask : at::Tensor());
+    const at::Tensor log_probs = definition.log_prob(at::zeros({kSamples}, at::kLong)),
+                     entropies = definition.entropy();
+    (0.5 * log_probs + 3 * entropies).sum().backward();
+    for (std::int64_t s = 0; s < kSamples; ++s) {
+      EXPECT_NEAR(log_prob.data()[s], log_probs[s].item<double>(), 1e-5);
+      EXPECT_NEAR(entropy.data()[s], entropies[s].item<double>(), 1e-5);
+      for (std::int64_t i = 0; i < kOptions; ++i)
+        EXPECT_NEAR(logits.data()[i * kBlock + s], given.grad()[s][i].item<double>(), 1e-4) << s << ' ' << i;
+    }
   }
 }
 
