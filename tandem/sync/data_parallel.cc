@@ -334,7 +334,9 @@ void DataParallel::require_same_state() {
   constexpr const char* kAdvice =
       "Where an optimizer of your own rounds differently on the ranks' hosts, call synchronise() from time to time and "
       "set check_state_every to 0; else go on from the last checkpoint";
-  sync::require_same_state(bound_->replica, group_, concat("This is after step ", steps_, ". ", kAdvice), limits());
+  constexpr const char* kBufferAdvice = "synchronise() gives all ranks those of rank 0, the next step their mean";
+  const std::string when = concat("This is after step ", steps_, ". ");
+  sync::require_same_state(bound_->replica, group_, when + kAdvice, limits(), when + kBufferAdvice);
 }
 
 }  // namespace tandem::sync

@@ -27,7 +27,9 @@
 // errors at the next backward(). What trains ranks apart is an error at once: loss.backward() without this object, an
 // optimizer's step between backward() and average(), zero_grad() or clipping between them.
 //
-// Buffers: floating ones become the mean of the ranks', others (integers, Bool) take rank 0's values, at each step.
+// Buffers: floating ones become the mean of the ranks', others (integers, Bool) take rank 0's values, at each step. A
+// forward pass in train() mode that no step follows leaves each rank with running statistics of its own, which a
+// checkpoint of one rank would keep: call eval() before it, or synchronise() after it.
 //
 // Threads: one, that of the member of `group`. Blocking: the constructor, average(), step(), finish(), synchronise()
 // and require_same_state() wait for all ranks until `patience`. Errors: ConfigError when the models differ; PeerLost,
@@ -114,7 +116,8 @@ class DataParallel {
   /// which else finds that). Between steps.
   void synchronise();
 
-  /// Throws RunError naming tensor and ranks unless all ranks hold the same parameters, buffers and optimizer state.
+  /// Throws RunError naming tensor and ranks unless all ranks hold the same parameters, buffers and optimizer state; of
+  /// buffers that alone differ, it says that they were written to since the last step.
   /// Every `check_state_every` steps, average() does so for the parameters with which the gradients were made, and
   /// step() for those that it has made; average() no longer when a rank has finished, because the parameters there are
   /// older.

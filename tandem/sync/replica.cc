@@ -242,7 +242,33 @@ void broadcast_state(Replica& replica, comm::Group& group, int root, const Limit
   if (replica.has_optimizer()) replica.optimizer().state_changed();
 }
 
-void require_same_state(Replica& replica, comm::Group& group, std::string_view advice, const Limits& limits) {
+namespace {
+
+// Of the names of named_state().
+bool is_buffer(const std::string& name) { return name.starts_with("buffers."); }
+
+// Names a tensor that differs, and why. Steps make buffers equal on all replicas, so that one that differs while
+// parameters do not was changed since the last step.
+[[noreturn]] void fail_different(const std::pair<std::string, at::Tensor>& tensor, const std::string& others,
+                                 std::string_view advice, std::string_view buffer_advice) {
+  const std::string which =
+      concat("'", tensor.first, "' ", tensor.second.sizes(), " of replica ", others, " differs from replica 0's");
+  if (!is_buffer(tensor.first)) {
+    throw RunError(concat("the replicas have drifted apart: ", which,
+                          ". Something changed it outside of the strategy's ",
+                          "step, or the replicas run on different instruction sets or libraries. ", advice));
+  }
+  throw RunError(
+      concat("the replicas' buffers differ: ", which, ", while parameters and optimizer are equal. Each step ",
+             "makes buffers equal, so this one was written to after the last: a forward pass in train() mode ",
+             "does so, by this replica's rows alone, to the running statistics of a batch norm. Call eval() ",
+             "before passes that are not followed by a step. ", buffer_advice.empty() ? advice : buffer_advice));
+}
+
+}  // namespace
+
+void require_same_state(Replica& replica, comm::Group& group, std::string_view advice, const Limits& limits,
+                        std::string_view buffer_advice) {
   if (group.size() == 1) return;
   const model::NamedTensors state = replica.named_state();
   std::vector<std::int64_t> digests;
@@ -254,6 +280,8 @@ void require_same_state(Replica& replica, comm::Group& group, std::string_view a
                           " tensors of state, replica 0 has ", all[0].numel() / 2,
                           "; something was registered on one of them after the start. ", advice));
   }
+  // Parameters and the optimizer's state first: where these differ, buffers do so for the same reason.
+  std::optional<std::pair<std::size_t, std::string>> worst;
   for (std::size_t tensor = 0; tensor < state.size(); ++tensor) {
     std::string others;
     for (std::size_t member = 1; member < all.size(); ++member) {
@@ -261,11 +289,11 @@ void require_same_state(Replica& replica, comm::Group& group, std::string_view a
       const auto* its = all[member].const_data_ptr<std::int64_t>() + 2 * tensor;
       if (!std::equal(first, first + 2, its)) others += concat(others.empty() ? "" : ", ", member);
     }
-    if (others.empty()) continue;
-    throw RunError(concat("the replicas have drifted apart: '", state[tensor].first, "' ", state[tensor].second.sizes(),
-                          " of replica ", others, " differs from replica 0's. Something changed it outside of the ",
-                          "strategy's step, or the replicas run on different instruction sets or libraries. ", advice));
+    if (others.empty() || (worst && is_buffer(state[tensor].first))) continue;
+    worst = {tensor, others};
+    if (!is_buffer(state[tensor].first)) break;
   }
+  if (worst) fail_different(state[worst->first], worst->second, advice, buffer_advice);
 }
 
 }  // namespace tandem::sync

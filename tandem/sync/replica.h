@@ -103,9 +103,11 @@ void require_same_model(Replica& replica, comm::Group& group, const Limits& limi
 void broadcast_state(Replica& replica, comm::Group& group, int root, const Limits& limits);
 
 /// Throws RunError on every replica unless all hold the same bits; names the first tensor that differs, the replicas
-/// that differ from replica 0 in it, and what can be done: `advice`, a sentence. Exchanges 128 bits a tensor; takes one
-/// pass over the state.
-void require_same_state(Replica& replica, comm::Group& group, std::string_view advice, const Limits& limits);
+/// that differ from replica 0 in it, and what can be done: `advice`, a sentence. Where only buffers differ, it says
+/// that they were written to since the last step, by a forward pass in train() mode, say; with `buffer_advice` in place
+/// of the other, if it is given. Exchanges 128 bits a tensor; takes one pass over the state.
+void require_same_state(Replica& replica, comm::Group& group, std::string_view advice, const Limits& limits,
+                        std::string_view buffer_advice = {});
 
 /// The advice of a strategy that gives no state of replicas that differ.
 inline constexpr std::string_view kNoStateOfDrifted =
