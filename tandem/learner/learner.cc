@@ -8,6 +8,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/concurrency/trace.h"
+#include "tandem/learner/loss_fault.h"
 
 namespace tandem::learner {
 namespace {
@@ -24,13 +25,6 @@ void require_scalar(const at::Tensor& loss, int shard) {
 
 std::string who(int shard, const sync::Placement& placement) {
   return concat("replica ", placement.replica, " on ", placement.device.str(), ", shard ", shard);
-}
-
-// The gradient of such a loss would spoil the sums of all shards.
-void require_finite(double loss, int shard, const sync::Placement& placement, std::int64_t minibatch) {
-  if (std::isfinite(loss)) return;
-  throw RunError(concat(who(shard, placement), ": the loss of minibatch ", minibatch, " is ", loss,
-                        "; the learning rate may be too high, or the loss divides by zero"));
 }
 
 // Calls the user's function with the rows, in a span of its own.
@@ -78,7 +72,7 @@ LearnerReport Learner::step(std::int64_t minibatch, const LossFunction& loss, do
       [&](const ShardBatch& batch, const auto& require_own_random, LearnerReport& report) {
         ShardLoss result = in_span("loss", loss, batch);
         require_own_random();
-        WrittenLoss written{.loss = 0, .weight = result.weight};
+        WrittenLoss written{.loss = 0, .weight = result.weight, .parts = result.parts};
         if (result.weight > 0) {
           require_scalar(result.loss, batch.shard);
           const Span span("backward");
@@ -124,7 +118,13 @@ void Learner::require_own_random(const model::ShardRandomScope& random, int shar
 
 // Ends the shard's pass; errors name the replica, the device and the shard.
 void Learner::close_shard(int shard, std::int64_t minibatch, const WrittenLoss& loss) {
-  require_finite(loss.loss, shard, replica_.placement(), minibatch);
+  // The gradient of such a loss would spoil the sums of all shards.
+  if (!std::isfinite(loss.loss)) {
+    const ShardRows rows = batch_.rows_of_minibatch(shard, minibatch);
+    throw RunError(
+        concat(who(shard, replica_.placement()), ": the loss of minibatch ", minibatch, " is ", loss.loss, ". ",
+               why_not_finite({.parts = loss.parts, .rows = rows, .name_of_row = name_of_row_}, replica_.module())));
+  }
   try {
     const Span span("add gradients");
     strategy_.close(loss.weight, loss.loss);

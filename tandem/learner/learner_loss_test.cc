@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tandem/base/error.h"
+#include "tandem/base/text.h"
 #include "tandem/learner/testing/scale_team.h"
 
 namespace tandem::learner {
@@ -67,6 +68,50 @@ TEST(LearnerLossTest, ALossThatIsNotFiniteNamesReplicaShardAndMinibatch) {
                            return ShardLoss{.loss = net.weight.sum() * factor, .weight = 1, .outputs = {}};
                          }),
               HasSubstr("replica 1 on cpu, shard 1: the loss of minibatch 0 is nan"));
+}
+
+// Names the shard's rows, which hold one element that is not finite, then one that is large, then neither.
+TEST(LearnerLossTest, ALossThatIsNotFiniteNamesItsPartAndTheElementThatMadeIt) {
+  const auto failure = [](double element, double parameter = 1) {
+    ReplicaTeam team = make_scale_team(2, 2);
+    Batch batch = four_rows_a_shard(2);
+    batch.columns[0].second[6][1] = element;  // the third row of shard 1
+    team.run([&](Member& member) {
+      const torch::NoGradGuard no_grad;
+      scale_of(member).weight.fill_(parameter);
+    });
+    try {
+      team.run([&](Member& member) {
+        member.learner.batch().load(batch, 8, Tail::kDrop);
+        member.learner.name_rows([](int shard, std::int64_t row) { return concat("sample ", 100 * shard + row); });
+        member.learner.begin_pass(Order::kShuffled);
+        const auto loss = [&](const ShardBatch& rows) {
+          const double infinite = rows.shard == 1 ? INFINITY : 1;
+          return ShardLoss{.loss = scale_of(member).weight.sum() * infinite,
+                           .weight = 4,
+                           .outputs = {},
+                           .parts = {{{"error", 0.5}, {"penalty", infinite}}}};
+        };
+        (void)member.learner.step(0, LossFunction(loss), 1.0, sync::kNoLimits);
+      });
+    } catch (const RunError& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  const auto begins = HasSubstr("shard 1: the loss of minibatch 0 is inf. Its part 'penalty' is inf (error 0.5). ");
+  const auto lr = HasSubstr("learning rate");
+  EXPECT_THAT(
+      failure(INFINITY),
+      AllOf(begins, HasSubstr("column 'x' in row 2, element 1 of the shard (sample 102) is inf"), ::testing::Not(lr)));
+  EXPECT_THAT(failure(-1e25),
+              AllOf(begins, HasSubstr("(sample 102) is -1e+25, whose square is beyond float32"), ::testing::Not(lr)));
+  EXPECT_THAT(failure(3), AllOf(begins,
+                                HasSubstr("What it was computed from is finite, at most 3. The parameters are at "
+                                          "most 1, so the loss itself makes it"),
+                                ::testing::Not(lr)));
+  EXPECT_THAT(failure(3, 1e9), AllOf(begins, HasSubstr("The largest parameter is 1e+09, of 'weight': the training has "
+                                                       "diverged; a smaller learning rate")));
 }
 
 // The loss itself goes round the parameter, whose gradient a backward pass would refuse before anybody looked at it.

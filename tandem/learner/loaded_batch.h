@@ -17,6 +17,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -107,10 +108,18 @@ struct ShardRows {
 
 // --- the losses of these rows that a Learner takes ---
 
+/// A part of a loss, for the message when the loss is not finite: the first that is not is named. `name` is a literal.
+struct LossPart {
+  const char* name = nullptr;  // null: none
+  double value = 0;
+};
+using LossParts = std::array<LossPart, 4>;
+
 struct ShardLoss {
   at::Tensor loss;    // scalar: the mean over the shard's valid rows
   double weight = 0;  // rows (or valid elements) that the mean is over; 0: the shard has none and contributes nothing
   Columns outputs{};  // tensors that the program wants of every shard; kept, detached, until the next step
+  LossParts parts{};
 };
 
 /// Computes the loss of one shard with the replica's module, on the replica's thread. Random operations use
@@ -122,6 +131,7 @@ using LossFunction = std::function<ShardLoss(const ShardBatch&)>;
 struct WrittenLoss {
   double loss = 0;    // the mean over the shard's valid rows
   double weight = 0;  // as ShardLoss::weight; 0: nothing needs to have been written
+  LossParts parts{};
 };
 
 /// Computes the loss of one shard without autograd, and itself writes `weight` times the gradient into the .grad of

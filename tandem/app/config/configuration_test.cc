@@ -192,6 +192,9 @@ TEST_F(ConfigurationTest, CountsThatDoNotDivideNameCountsThatDo) {
   EXPECT_THAT(faults("env: Mine-v0\nnum_envs: 8\nrollout_steps: 128\nshards: 4\nppo.minibatch_size: 100\n"),
               ElementsAre(HasSubstr("64 or 128 would")));
   EXPECT_THAT(faults("env: Mine-v0\nppo.minibatch_size: none\n"), ElementsAre(HasSubstr("give exactly one of")));
+  EXPECT_THAT(
+      faults("env: Mine-v0\nnum_envs: 2\nrollout_steps: 8\nppo.minibatch_size: 1\n"),
+      ElementsAre(AllOf(HasSubstr("ppo.minibatch_size = 1"), HasSubstr("minibatches of 1 row, whose advantage"))));
 }
 
 TEST_F(ConfigurationTest, ImpalaSaysWhatDoesNotFitAndWhatItCannotDoSoFar) {

@@ -202,29 +202,34 @@ void GradientMean::average_buffers(double shards) {
 
 // All replicas come here together, because the sums have the same bits everywhere. Each tells the shard whose loss was
 // not finite, and, if each was looked at, its parameter; each replica's own part of the sums is gone by now.
-std::string GradientMean::where_not_finite(const Limits& limits) {
-  const std::array<double, 2> mine{static_cast<double>(gradients_.shard_without_loss().value_or(-1)),
-                                   bad_ ? static_cast<double>(*bad_) : -1};
-  std::vector<double> all(2 * static_cast<std::size_t>(group_.size()));
+NotFinite GradientMean::where_not_finite(const Limits& limits) {
+  const auto [shard_here, loss_here] = gradients_.shard_without_loss().value_or(std::pair(-1, 0.0));
+  const std::array<double, 3> mine{static_cast<double>(shard_here), loss_here, bad_ ? static_cast<double>(*bad_) : -1};
+  std::vector<double> all(mine.size() * static_cast<std::size_t>(group_.size()));
   group_.all_gather(std::span(mine), all, limits);
-  std::string losses, gradients;
-  for (std::size_t member = 0; 2 * member < all.size(); ++member) {
-    const double shard = all[2 * member], bad = all[2 * member + 1];
+  NotFinite found;
+  for (std::size_t member = 0; mine.size() * member < all.size(); ++member) {
+    const double *its = all.data() + mine.size() * member, shard = its[0], bad = its[2];
     const auto replica = group_.size() == 1 ? replica_.placement().replica : static_cast<int>(member);
     if (shard >= 0) {
-      losses += concat(losses.empty() ? "The loss was not finite already on replica " : ", replica ", replica,
-                       " (shard ", static_cast<int>(shard), ")");
+      found.losses += concat(found.losses.empty() ? "" : ", ", "replica ", replica, " (shard ", static_cast<int>(shard),
+                             ": ", its[1], ")");
     }
     if (bad >= 0) {
-      gradients += concat(gradients.empty() ? " The gradient was not finite already on replica " : ", replica ",
-                          replica, " ('", slot_of(replica_.parameters(), static_cast<std::size_t>(bad)).name, "')");
+      found.gradients +=
+          concat(found.gradients.empty() ? " The gradient was not finite already on replica " : ", replica ", replica,
+                 " ('", slot_of(replica_.parameters(), static_cast<std::size_t>(bad)).name, "')");
     }
   }
-  if (!gradients.empty()) gradients += '.';
-  if (!losses.empty()) return concat(losses, ".", gradients);
-  if (options_.check == GradientCheck::kEachReplica) return concat("The losses of all shards were finite.", gradients);
-  return "The losses of all shards were finite; GradientCheck::kEachReplica (gradient_check: each_replica) tells on "
-         "which replica the gradient was not.";
+  if (!found.gradients.empty()) found.gradients += '.';
+  if (!found.losses.empty()) return found;
+  found.gradients = concat(" The losses of all shards were finite",
+                           options_.check == GradientCheck::kEachReplica
+                               ? "."
+                               : "; GradientCheck::kEachReplica (gradient_check: each_replica) tells on which replica "
+                                 "the gradient was not.",
+                           found.gradients);
+  return found;
 }
 
 }  // namespace tandem::sync

@@ -76,7 +76,7 @@ class GradientMean {
   void compress(double scale, const Limits& limits);
   void gather_sparse(const Limits& limits);
   void average_buffers(double shards);
-  [[nodiscard]] std::string where_not_finite(const Limits& limits);
+  [[nodiscard]] NotFinite where_not_finite(const Limits& limits);
 
   Replica& replica_;
   comm::Group& group_;

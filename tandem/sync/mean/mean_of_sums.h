@@ -13,6 +13,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tandem/base/summation_tree.h"
@@ -68,8 +69,8 @@ class ShardGradients {
   [[nodiscard]] const Tally& tally() const { return tallies_.front(); }
   /// The Tally in place, as float64: for a sum over replicas.
   [[nodiscard]] const at::Tensor& tally_to_sum() const { return tally_to_sum_; }
-  /// The first shard of this replica whose loss was not finite in this step; none when all were.
-  [[nodiscard]] std::optional<int> shard_without_loss() const { return without_loss_; }
+  /// The first shard of this replica whose loss was not finite in this step, and that loss; none when all were finite.
+  [[nodiscard]] const std::optional<std::pair<int, double>>& shard_without_loss() const { return without_loss_; }
   [[nodiscard]] std::vector<at::Tensor>& buffer_sums() { return buffer_sums_.front(); }
   /// Sparse gradients of each shard, in shard order: [shard][buffer][slot].
   [[nodiscard]] std::vector<std::vector<std::vector<at::Tensor>>>& sparse() { return sparse_; }
@@ -85,7 +86,7 @@ class ShardGradients {
   at::Tensor tally_to_sum_;  // the memory of the first tally
   std::vector<std::vector<at::Tensor>> buffer_sums_;
   std::vector<std::vector<std::vector<at::Tensor>>> sparse_;
-  std::optional<int> without_loss_;
+  std::optional<std::pair<int, double>> without_loss_;
   int done_ = 0;  // shards finished in this step
   bool in_pass_ = false;
 };
@@ -105,6 +106,12 @@ struct MeanGradient {
   }
 };
 
+/// Where numbers that are not finite came from.
+struct NotFinite {
+  std::string losses{};     // "replica 1 (shard 3: inf)": those whose loss was not finite already; empty: none
+  std::string gradients{};  // sentences about replicas whose gradients were not, with a blank before each
+};
+
 /// Sums over shards, and what was counted with them.
 struct Sums {
   model::FlatParameters::Gradients& gradients;
@@ -113,9 +120,9 @@ struct Sums {
   double scale = 0;  // from the sums to the mean
   // Sums of squares of the flat buffers, where known; none with kPresent, which changes the sums.
   std::span<const std::optional<double>> squares{};
-  std::string compression{};             // describe() of the compression that made the sums, for messages
-  std::function<std::string()> whose{};  // called when a sum is not finite: a sentence about where that came from
-  std::string of = "all shards";         // what was added up, for messages
+  std::string compression{};           // describe() of the compression that made the sums, for messages
+  std::function<NotFinite()> whose{};  // called when a sum is not finite: where that came from
+  std::string of = "all shards";       // what was added up, for messages
 };
 
 /// From the sums over the shards of `tally`, which has a weight, to their mean, before clipping.
@@ -128,7 +135,7 @@ struct Sums {
 [[nodiscard]] const model::ParameterSlot& slot_of(const model::FlatParameters& parameters, std::size_t number);
 
 /// Norm, clipping and all figures of the mean; kPresent changes the sums. Throws RunError naming the parameter when a
-/// sum is not finite. `step`: for messages.
+/// sum is not finite, and before it the replicas whose loss was not. `step`: for messages.
 [[nodiscard]] MeanGradient mean_of(const Sums& sums, const MeanOptions& options, std::int64_t step);
 
 /// Throws RunError when the shards had no valid row.

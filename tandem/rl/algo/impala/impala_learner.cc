@@ -9,6 +9,7 @@
 #include "tandem/base/fault_point.h"
 #include "tandem/base/text.h"
 #include "tandem/model/state_hash.h"
+#include "tandem/rl/algo/loss_parts.h"
 #include "tandem/rl/algo/run_parts.h"
 
 // How a step comes about: step() hands the batch to all replicas' threads. Each loads its shards as one pass in their
@@ -121,8 +122,9 @@ learner::LearnerReport ImpalaLearner::step_of(Seat& seat, learner::Learner& lear
       ImpalaNumbers& numbers = numbers_of(rows.shard) = {};
       if (rows.rows == 0) return learner::WrittenLoss{};
       if (seat.replayed) {
-        const learner::WrittenLoss loss = seat.replayed->run(learner.batch(), rows, {});
+        learner::WrittenLoss loss = seat.replayed->run(learner.batch(), rows, {});
         numbers = rl::numbers_of(rows.rows, seat.replayed->numbers(rows.shard));
+        loss.parts = loss_parts(numbers, 1);
         return loss;
       }
       return seat.fused->run(rows, setup_.impala, setup_.appo, numbers);

@@ -11,6 +11,7 @@
 #include "tandem/base/check.h"
 #include "tandem/model/distribution/distribution.h"
 #include "tandem/model/shard_random.h"
+#include "tandem/rl/algo/loss_parts.h"
 
 namespace tandem::rl {
 namespace {
@@ -119,7 +120,7 @@ learner::ShardLoss impala_loss(ActorCritic& policy, const std::optional<AppoTarg
   const std::int64_t rows = learner::rows_of(batch.columns);
   const at::Tensor here = made.numbers.to(at::kCPU, at::kDouble);  // waits for the device
   numbers = numbers_of(rows, {here.const_data_ptr<double>(), static_cast<std::size_t>(here.numel())});
-  return {.loss = made.loss, .weight = static_cast<double>(rows), .outputs = {}};
+  return {.loss = made.loss, .weight = static_cast<double>(rows), .outputs = {}, .parts = loss_parts(numbers, 1)};
 }
 
 // The names follow the header: now is pi, before is pi_T, seen has mu. V-trace's targets and advantages are constants:
@@ -276,7 +277,7 @@ learner::WrittenLoss FusedVtrace<Real>::run(const learner::ShardRows& rows, cons
   const double loss =
       numbers.policy_loss + options.value_coef * numbers.value_loss - options.entropy_coef * numbers.entropy;
   // As a Real, so that a loss beyond its range is said to be one.
-  return {.loss = static_cast<Real>(loss), .weight = static_cast<double>(count)};
+  return {.loss = static_cast<Real>(loss), .weight = static_cast<double>(count), .parts = loss_parts<Real>(numbers, 1)};
 }
 
 template class FusedVtrace<float>;

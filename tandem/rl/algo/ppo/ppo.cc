@@ -10,6 +10,7 @@
 #include "tandem/base/clock.h"
 #include "tandem/base/text.h"
 #include "tandem/concurrency/trace.h"
+#include "tandem/rl/algo/loss_parts.h"
 
 namespace tandem::rl {
 namespace {
@@ -64,6 +65,11 @@ Ppo::Ppo(learner::Member member, ActorCritic& policy, const PpoOptions& options,
            .option = "ppo.kernel",
            .no_replay = options.fragments == Fragments::kUneven ? "minibatches differ in their rows" : "",
            .set = set})) {
+  member_.learner.name_rows([this](int shard, std::int64_t row) {
+    if (fragment_envs_ == 0) return std::string();
+    return concat("environment ", shard * fragment_envs_ + row % fragment_envs_, ", step ", row / fragment_envs_,
+                  " of the rollout, from 0");
+  });
   if (gradients_.way == GradientWay::kFused) {
     fused_ = std::make_unique<FusedPpo<float>>(dynamic_cast<MlpPolicy&>(policy), set);
   } else if (gradients_.way == GradientWay::kReplayed) {
@@ -125,6 +131,9 @@ std::span<const double> Ppo::sum(std::size_t shards, const Write& write) {
 
 // Without sequences the columns are views of the fragments, which stay as they are until the next rollout.
 void Ppo::load(std::span<Fragment* const> fragments) {
+  const std::int64_t envs = options_.num_envs / member_.replica.placement().shards;
+  const bool is_grid = !options_.sequences && fragments[0]->joined.empty() && fragments[0]->rows == envs;
+  fragment_envs_ = is_grid ? envs : 0;
   batches_.resize(fragments.size());
   for (std::size_t i = 0; i < fragments.size(); ++i) {
     if (options_.sequences) {
@@ -194,8 +203,9 @@ learner::LearnerReport Ppo::step(std::int64_t minibatch, double lr_factor, Clock
 }
 
 learner::WrittenLoss Ppo::replay(const learner::ShardRows& rows, const PpoMinibatch& shared, PpoSums& sums) {
-  const learner::WrittenLoss loss = replayed_->run(member_.learner.batch(), rows, ppo_constants(now_, shared));
+  learner::WrittenLoss loss = replayed_->run(member_.learner.batch(), rows, ppo_constants(now_, shared));
   if (loss.weight > 0) sums = ppo_sums_of(loss.weight, replayed_->numbers(rows.shard));
+  if (loss.weight > 0) loss.parts = loss_parts(sums, loss.weight);
   return loss;
 }
 

@@ -79,6 +79,8 @@ class Ppo {
   std::vector<PpoSums> sums_;
   // By shard, over the present minibatch.
   std::vector<PpoSums> minibatch_sums_;
+  // Environments of a shard where row r of its columns is step r / environments; else 0.
+  std::int64_t fragment_envs_ = 0;
   // By shard: the columns that are loaded.
   std::vector<learner::Batch> batches_;
   // Memory of what sum() takes: by shard, not by replica, so that sums have the same bits on any number of replicas.

@@ -9,6 +9,7 @@
 
 #include "tandem/base/check.h"
 #include "tandem/model/shard_random.h"
+#include "tandem/rl/algo/loss_parts.h"
 
 namespace tandem::rl {
 namespace {
@@ -91,8 +92,9 @@ learner::ShardLoss ppo_loss(ActorCritic& policy, const learner::ShardBatch& batc
   const learner::DeviceLoss made = loss_of(policy, rows, options, ppo_constants(options, minibatch));
   const at::Tensor means = made.numbers.to(at::kCPU, at::kDouble);
   const auto count = static_cast<double>(rows.log_prob.size(0));
-  sums.add(ppo_sums_of(count, {means.const_data_ptr<double>(), static_cast<std::size_t>(means.numel())}));
-  return {.loss = made.loss, .weight = count, .outputs = {}};
+  const PpoSums mine = ppo_sums_of(count, {means.const_data_ptr<double>(), static_cast<std::size_t>(means.numel())});
+  sums.add(mine);
+  return {.loss = made.loss, .weight = count, .outputs = {}, .parts = loss_parts(mine, count)};
 }
 
 learner::DeviceLoss ppo_loss_on_device(ActorCritic& policy, const learner::ShardBatch& batch, const PpoOptions& options,
@@ -153,7 +155,7 @@ learner::WrittenLoss FusedPpo<Real>::run(const learner::ShardRows& rows, const P
   double loss = mine.policy_loss + options.value_coef * mine.value_loss - options.entropy_coef * mine.entropy;
   if (options.kl_coef > 0) loss += options.kl_coef * mine.approx_kl;
   // As a Real, so that a loss beyond its range is said to be one, and of which shard.
-  return {.loss = static_cast<Real>(loss / mine.rows), .weight = mine.rows};
+  return {.loss = static_cast<Real>(loss / mine.rows), .weight = mine.rows, .parts = loss_parts<Real>(mine, mine.rows)};
 }
 
 template class FusedPpo<float>;

@@ -144,17 +144,38 @@ inline std::vector<CountFault> minibatch_faults(const PpoOptions& options, std::
            concat(rollout, nearest_divisors(rows_of_shard, size / shards, shards), " would")}};
 }
 
+// The advantage of a row that is normalised alone is 0, and the policy would never move.
+inline std::vector<CountFault> lonely_row_faults(const PpoOptions& options) {
+  const auto fault = [](const char* key, std::int64_t value, const char* makes) -> std::vector<CountFault> {
+    return {{key, concat(value),
+             concat("makes ", makes, " of 1 row, whose advantage becomes 0 when it is normalised alone ",
+                    "(advantage_normalization), so that the policy would learn nothing; take at least 2 rows, or "
+                    "advantage_normalization: none")}};
+  };
+  const std::int64_t rows = options.batch_rows();
+  if (options.advantage_normalization == AdvantageNormalization::kNone) return {};
+  if (rows == 1 && !options.completes_episodes()) return fault("rollout_steps", options.rollout_steps, "a rollout");
+  if (options.advantage_normalization == AdvantageNormalization::kBatch || rows > options.pass_minibatches()) return {};
+  return options.minibatches ? fault("minibatches", *options.minibatches, "minibatches")
+                             : fault("minibatch_size", *options.minibatch_size, "minibatches");
+}
+
 }  // namespace ppo_detail
 
 /// Every shard must get whole environments, and every minibatch the same rows of every shard, so that nothing is left
-/// over. The counts and `shards` are at least 1. `least_shards`: how few of them may be proposed, the run's replicas.
+/// over; and where advantages are normalised, a minibatch needs two rows. (One row that an early end leaves to a
+/// minibatch has the advantage 0.) The counts and `shards` are at least 1. `least_shards`: how few of them may be
+/// proposed, the run's replicas.
 [[nodiscard]] inline std::vector<CountFault> count_faults(const PpoOptions& options, std::int64_t shards,
                                                           std::int64_t least_shards) {
   if (options.minibatches.has_value() == options.minibatch_size.has_value()) {
     return {{"minibatches", options.minibatches ? concat(*options.minibatches) : "none",
              "give exactly one of minibatches and minibatch_size"}};
   }
-  if (options.num_envs % shards == 0) return ppo_detail::minibatch_faults(options, shards);
+  if (options.num_envs % shards == 0) {
+    const std::vector<CountFault> faults = ppo_detail::minibatch_faults(options, shards);
+    return faults.empty() ? ppo_detail::lonely_row_faults(options) : faults;
+  }
   const std::string fewer = nearest_divisors(options.num_envs, shards, 1, least_shards);
   return {{"num_envs", concat(options.num_envs),
            concat("does not divide into ", shards, " shards; ", nearest_multiples(shards, options.num_envs), " would",

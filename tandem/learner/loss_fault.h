@@ -1,0 +1,29 @@
+// learner/loss_fault.h: says why the loss of a shard is not finite, once it has happened: reads the shard's rows and
+// all parameters.
+//
+// Threads: the replica's.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "tandem/learner/loaded_batch.h"
+
+namespace torch::nn {
+class Module;
+}
+
+namespace tandem::learner {
+
+struct LossFault {
+  LossParts parts{};                                                           // those without a name are left out
+  const ShardRows& rows;                                                       // that the loss is of
+  const std::function<std::string(int shard, std::int64_t row)>& name_of_row;  // Learner::name_rows(); may be empty
+};
+
+/// Sentences about the first part that is not finite; the first element of the rows that is not finite, or the largest
+/// where its square is beyond float32; and parameters that are not finite or large, which alone speak for a learning
+/// rate that is too high.
+[[nodiscard]] std::string why_not_finite(const LossFault& fault, const torch::nn::Module& module);
+
+}  // namespace tandem::learner
