@@ -6,6 +6,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/philox.h"
 #include "tandem/base/text.h"
+#include "tandem/comm/store/launcher_environment.h"
 #include "tandem/device/device_set.h"
 #include "tandem/model/init.h"
 
@@ -70,6 +71,30 @@ std::shared_ptr<torch::nn::Module> train(const FitOptions& options, const Column
 }
 
 }  // namespace
+
+Ranks ranks_of_single_process() {
+  constexpr const char* kRemedy =
+      "\n    const comm::World world = comm::open_world(comm::launcher_environment(), {});"
+      "\n    fit(options, rows, build, loss, on_epoch, learner::Ranks(world.group));"
+      "\nFor a loop of your own there are sync::DataParallel and learner::ReplicaTeam. To train a model in each "
+      "process "
+      "on purpose, pass learner::Ranks().";
+  comm::LauncherEnvironment me;
+  try {
+    me = comm::launcher_environment();
+  } catch (const ConfigError& error) {
+    throw ConfigError(concat("fit() was given no ranks, and cannot tell whether this process is one of several: ",
+                             error.what(), "\nPass them, or learner::Ranks() for this process alone:", kRemedy));
+  }
+  if (me.world_size == 1) return Ranks();
+  const char* variable = me.launcher == comm::Launcher::kOpenMpi ? "OMPI_COMM_WORLD_SIZE"
+                         : me.launcher == comm::Launcher::kSlurm ? "SLURM_NTASKS"
+                                                                 : "WORLD_SIZE";
+  throw ConfigError(
+      concat("fit() was given no ranks, and this process is rank ", me.rank, " of ", me.world_size, " (", variable,
+             " = ", me.world_size, ", set by ", comm::name_of(me.launcher),
+             "): each would train a model of its own. For one model over all of them, pass the ranks:", kRemedy));
+}
 
 std::shared_ptr<torch::nn::Module> fit_module(const FitOptions& options, const Columns& rows,
                                               const FitFunctions& functions, const Ranks& ranks) {

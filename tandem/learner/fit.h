@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 
@@ -53,6 +54,9 @@ struct FitFunctions {
   std::function<at::Tensor(torch::nn::Module&, const ShardBatch&)> loss;
   std::function<void(const EpochReport&)> on_epoch;
 };
+/// The ranks of a fit() that was given none: this process alone. Throws ConfigError when a launcher has started several
+/// (comm/store/launcher_environment.h), because each would then train a model of its own.
+[[nodiscard]] Ranks ranks_of_single_process();
 /// Returns the module of this process's first replica.
 [[nodiscard]] std::shared_ptr<torch::nn::Module> fit_module(const FitOptions& options, const Columns& rows,
                                                             const FitFunctions& functions, const Ranks& ranks);
@@ -62,9 +66,16 @@ struct FitFunctions {
 /// takes its part. `build()` returns a std::shared_ptr to a module, or its holder. `loss(net, rows)` returns the mean
 /// over the shard's rows, a scalar; `net` is the module that `build` made. Under Tail::kPad only the first
 /// `rows.valid_rows` rows may count.
+///
+/// Several processes train one model when each passes the ranks; `shards` is then a multiple of all their replicas:
+///     const comm::World world = comm::open_world(comm::launcher_environment(), {});
+///     fit(options, rows, build, loss, on_epoch, Ranks(world.group));
+/// Without `ranks`, a process that a launcher has started as one of several gets a ConfigError: each would train a
+/// model of its own. Where that is wanted, pass Ranks(), a single process.
 template <typename Build, typename Loss>
 [[nodiscard]] auto fit(const FitOptions& options, const Columns& rows, const Build& build, const Loss& loss,
-                       const std::function<void(const EpochReport&)>& on_epoch = {}, const Ranks& ranks = {}) {
+                       const std::function<void(const EpochReport&)>& on_epoch = {},
+                       const std::optional<Ranks>& ranks = std::nullopt) {
   const auto made = [&] {
     if constexpr (requires { build().ptr(); })
       return build().ptr();
@@ -77,7 +88,8 @@ template <typename Build, typename Loss>
       .build = made,
       .loss = [&](torch::nn::Module& net, const ShardBatch& batch) { return loss(dynamic_cast<Module&>(net), batch); },
       .on_epoch = on_epoch};
-  return std::dynamic_pointer_cast<Module>(fit_module(options, rows, functions, ranks));
+  return std::dynamic_pointer_cast<Module>(
+      fit_module(options, rows, functions, ranks ? *ranks : ranks_of_single_process()));
 }
 
 }  // namespace tandem::learner

@@ -6,7 +6,9 @@
 #include <torch/nn/modules.h>
 #include <torch/types.h>
 
+#include <cstdlib>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "tandem/base/error.h"
@@ -94,6 +96,44 @@ TEST(FitTest, BadInputIsNamedBeforeTheFirstStep) {
   options.epochs = 1;
   options.shards = 1;
   EXPECT_THAT(message_of<ConfigError>(run(line())), HasSubstr("2 replicas"));
+}
+
+// Sets variables of the environment while it lives.
+class Launched {
+ public:
+  using Variables = std::vector<std::pair<const char*, const char*>>;
+  explicit Launched(Variables variables) : variables_(std::move(variables)) {
+    for (const auto& [name, value] : variables_) setenv(name, value, 1);
+  }
+  ~Launched() {
+    for (const auto& [name, value] : variables_) unsetenv(name);
+  }
+  Launched(const Launched&) = delete;
+  Launched& operator=(const Launched&) = delete;
+
+ private:
+  const Variables variables_;
+};
+
+TEST(FitTest, OneOfSeveralProcessesIsRefusedUnlessItSaysWithWhom) {
+  FitOptions options = options_on("cpu:1");
+  options.epochs = 1;
+  const auto run = [&] { (void)fit(options, line(), kBuild, kLoss); };
+  {
+    const Launched launched(Launched::Variables{
+        {"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", "29500"}});
+    EXPECT_THAT(message_of<ConfigError>(run),
+                AllOf(HasSubstr("rank 1 of 2 (WORLD_SIZE = 2, set by RANK and WORLD_SIZE): each would train a model"),
+                      HasSubstr("learner::Ranks(world.group)"), HasSubstr("sync::DataParallel")));
+    EXPECT_NE(fit(options, line(), kBuild, kLoss, {}, Ranks()), nullptr) << "alone on purpose";
+  }
+  {
+    const Launched launched(Launched::Variables{{"RANK", "0"}});
+    EXPECT_THAT(message_of<ConfigError>(run), AllOf(HasSubstr("cannot tell whether"),
+                                                    HasSubstr("WORLD_SIZE is not set"), HasSubstr("learner::Ranks()")));
+  }
+  const Launched launched(Launched::Variables{{"RANK", "0"}, {"WORLD_SIZE", "1"}});
+  EXPECT_EQ(message_of<ConfigError>(run), "nothing was thrown");
 }
 
 // The last of two epochs over the first `count` rows.

@@ -117,6 +117,22 @@ class ReadmeTest(unittest.TestCase):
         self.assertEqual(len(losses), 10)
         self.assertLess(losses[-1], losses[0] / 3, losses)
 
+    def test_two_processes_of_the_first_program_do_not_train_two_models(self):
+        world = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
+        with tempfile.TemporaryDirectory() as folder:
+            ranks = [
+                subprocess.Popen([os.environ["DATA_PARALLEL"]], cwd=folder, text=True, stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, env={**os.environ, **world, "RANK": str(rank)})
+                for rank in range(2)
+            ]
+            for rank, process in enumerate(ranks):
+                out, err = process.communicate(timeout=120)
+                self.assertNotEqual(process.returncode, 0)
+                self.assertEqual(out, "")
+                self.assertIn(f"rank {rank} of 2 (WORLD_SIZE = 2", err)
+                self.assertIn("learner::Ranks(world.group)", err)
+            self.assertEqual(list(Path(folder).iterdir()), [])
+
     @unittest.skipUnless(os.environ.get("TANDEM"), "this build has no program")
     def test_the_commands_train_and_evaluate_the_corridor(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -232,7 +232,18 @@ class Reader {
     if (function.name == "torch._utils _rebuild_tensor_v2") return push(tensor(arguments.elements));
     if (function.name == "torch._utils _rebuild_parameter" && !arguments.elements.empty())
       return push(plain(arguments.elements[0]));
-    fail(concat("a value made by '", function.name, "'; save plain data: state_dict(), not the module"));
+    fail(concat("a value made by '", function.name,
+                "'; save plain data: torch.save(net.state_dict(), ...), not the module"));
+  }
+
+  // A Python object, of a class that is not known here: what torch.save(net) writes.
+  [[noreturn]] void fail_object() {
+    (void)pop();  // the constructor's arguments
+    const Item of = pop();
+    const std::size_t dot = of.name.find(' ');
+    fail(concat(
+        "an object of the Python class '", dot == std::string::npos ? of.name : of.name.substr(dot + 1),
+        "'. Objects, whole modules among them, are for Python alone: there, save torch.save(net.state_dict(), ...)"));
   }
 
   static at::IValue empty_dict() { return c10::impl::GenericDict(c10::AnyType::get(), c10::AnyType::get()); }
@@ -259,6 +270,7 @@ class Reader {
       return stack_.push_back({.kind = Kind::kGlobal, .name = concat(module, " ", line())});
     }
     if (operation == 'Q') return push_storage();  // BINPERSID
+    if (operation == '\x81') fail_object();       // NEWOBJ
     if (operation == 'R') return reduce();
     if (operation == 'b') {  // BUILD: attributes of a dict, such as _metadata of state_dict()
       (void)pop();

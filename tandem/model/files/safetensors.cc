@@ -14,6 +14,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/json_reader.h"
 #include "tandem/base/json_writer.h"
+#include "tandem/model/files/file_kind.h"
 #include "tandem/model/state_hash.h"
 
 namespace tandem::model {
@@ -221,7 +222,8 @@ void load_weights_safetensors(torch::nn::Module& module, const std::filesystem::
   try {
     copy_named(read_safetensors(std::as_bytes(std::span(content))).tensors, tensors_of(module));
   } catch (const CheckpointError& error) {
-    throw CheckpointError(concat(path.string(), ": ", error.what()));
+    const std::string kind = begins_as_safetensors(content) ? "" : concat(kind_of_file(content), ". It is ");
+    throw CheckpointError(concat(path.string(), ": ", kind, error.what()));
   }
 }
 

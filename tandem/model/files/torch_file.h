@@ -7,7 +7,9 @@
 // state_dict(), which is an OrderedDict. model/safetensors.h writes and reads the same tensors in a simpler format.
 //
 // Threads: any, while nothing writes to the tensors. Blocks on the disk; holds the file in memory once. Errors:
-// CheckpointError with the path, and with everything that does not fit.
+// CheckpointError with the path, and with everything that does not fit. Of a file that is none of Python's
+// torch.save(), it names the kind (an archive of C++'s torch::save(), a whole pickled module, a TorchScript program,
+// safetensors, a file that is empty or cut off) and what reads it.
 #pragma once
 #include <ATen/core/ivalue.h>
 

@@ -3,17 +3,23 @@
 #include <ATen/core/Dict.h>
 #include <ATen/core/List.h>
 #include <ATen/core/jit_type.h>
+#include <caffe2/serialize/inline_container.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/jit/api/module.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/linear.h>
+#include <torch/optim/adam.h>
+#include <torch/serialize.h>
 #include <torch/types.h>
 
 #include <fstream>
+#include <sstream>
 
 #include "tandem/base/error.h"
 #include "tandem/model/files/pickle_reader.h"
+#include "tandem/model/files/safetensors.h"
 
 namespace tandem::model {
 namespace {
@@ -82,6 +88,83 @@ TEST_F(TorchFileTest, WhatDoesNotFitIsListedAndTheModuleUnchanged) {
 TEST_F(TorchFileTest, AFileOfAnotherKindIsRefused) {
   std::ofstream(path) << "no archive";
   EXPECT_THAT([&] { (void)load_torch_file(path); }, ThrowsMessage<CheckpointError>(HasSubstr("torch.save()")));
+}
+
+// Everything that people give by mistake is named, with what reads it.
+class OtherFileTest : public TorchFileTest {
+ protected:
+  void expect(const std::string& words) {
+    auto net = make_saved_net(3);
+    EXPECT_THAT([&] { load_weights_torch(*net, path); },
+                ThrowsMessage<CheckpointError>(AllOf(HasSubstr(path.string()), HasSubstr(words))));
+    EXPECT_TRUE(net->parameters()[0].eq(3).all().item<bool>()) << "changed by what was refused";
+  }
+  void write(const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
+  [[nodiscard]] std::string bytes() const {
+    std::ostringstream all;
+    all << std::ifstream(path, std::ios::binary).rdbuf();
+    return all.str();
+  }
+  // What Python's torch.save() writes around a pickle.
+  void write_archive(const std::string& pickle) {
+    caffe2::serialize::PyTorchStreamWriter writer(path.string());
+    writer.writeRecord("data.pkl", pickle.data(), pickle.size());
+    writer.writeEndOfFile();
+  }
+};
+
+TEST_F(OtherFileTest, ArchivesOfTorchSaveInCppNameTorchLoad) {
+  torch::save(make_saved_net(2), path.string());
+  expect("it is an archive of C++'s torch::save(). Read it with torch::load(net, path)");
+  torch::optim::Adam optimizer(make_saved_net(2)->parameters());
+  torch::save(optimizer, path.string());
+  expect("it is an archive of C++'s torch::save()");
+  torch::save(torch::ones({3}), path.string());
+  expect("it is an archive of C++'s torch::save()");
+}
+
+TEST_F(OtherFileTest, TorchScriptIsNamed) {
+  torch::jit::Module program("Net");
+  program.define("def forward(self, x):\n  return x + 1\n");
+  program.save(path.string());
+  expect("it is a TorchScript program (torch.jit.save). In Python, torch.save(torch.jit.load(");
+}
+
+TEST_F(OtherFileTest, AWholePickledModuleNamesItsClassAndStateDict) {
+  write_archive(
+      "\x80\x02"
+      "c__main__\nNet\n)\x81}X\x08\0\0\0training\x88sb."s);
+  expect("an object of the Python class 'Net'");
+  expect("save torch.save(net.state_dict(), ...)");
+}
+
+TEST_F(OtherFileTest, ADictWithOtherThingsNamesTheOneThatMayBeMeant) {
+  write_archive("\x80\x02}(X\x05\0\0\0epochK\x03X\x05\0\0\0model}u."s);
+  expect("'epoch' (Int) say");
+  expect("or read 'model' of what load_torch_file() returns");
+}
+
+TEST_F(OtherFileTest, OtherFormatsAreNamed) {
+  save_weights_safetensors(*make_saved_net(2), path);
+  expect("it is a safetensors file; read it with load_weights_safetensors()");
+  write("");
+  expect("it is empty");
+  save_weights_torch(*make_saved_net(2), path);
+  write(bytes().substr(0, bytes().size() / 2));
+  expect("that is cut off after");
+  write("\x80\x02\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x19.");
+  expect("before PyTorch 1.6");
+  write("version https://git-lfs.github.com/spec/v1\noid sha256:0");
+  expect("git lfs pull");
+  write("no archive");
+  expect("10 bytes that begin with 6e 6f 20 61");
+}
+
+TEST_F(OtherFileTest, ASafetensorsReaderNamesTorchsFiles) {
+  auto net = make_saved_net(3);
+  save_weights_torch(*net, path);
+  EXPECT_THAT([&] { load_weights_safetensors(*net, path); },
+              ThrowsMessage<CheckpointError>(HasSubstr("load_weights_torch() reads those of torch.save()")));
 }
 
 // A storage "0" with the elements 0, 1, 2, 3.
