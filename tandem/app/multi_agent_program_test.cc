@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tandem/app/testing/run_captured.h"
+#include "tandem/app/train/build_run.h"
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/json_reader.h"
 #include "tandem/base/testing/temporary_folder.h"
@@ -93,6 +94,14 @@ TEST(MultiAgentProgramTest, EvaluationHasReturnsOfEachAgentAndPolicy) {
   EXPECT_NEAR(carts.at("return_mean").as_double(), sum, 1e-9);
   ASSERT_EQ(carts.at("policies").as_array().size(), 1U);
   EXPECT_NEAR(carts.at("policies").as_array()[0].at("return_mean").as_double(), sum / 4, 1e-9);
+}
+
+TEST(MultiAgentProgramTest, PicturesOfSeveralAgentsKnowWhatCountsAsSolved) {
+  TrainOptions options;
+  options.env = "MultiAgentCartPole-v0";
+  const rl::EnvRegistry native = rl::EnvRegistry::native();
+  EXPECT_EQ(threshold_of(native, options), native.find_multi_agent(options.env)->spec.reward_threshold);
+  EXPECT_TRUE(threshold_of(native, options).has_value());
 }
 
 TEST(MultiAgentProgramTest, AStoppedRunGoesOnToTheSameStateOnOtherReplicas) {

@@ -16,6 +16,7 @@ namespace tandem::app {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 // Pays 1 for right and 0 for left.
@@ -252,14 +253,43 @@ TEST_F(SimulatorProgramTest, EvaluationWhileItTrainsChangesNoBitOfTheTraining) {
 
 TEST_F(SimulatorProgramTest, TheBestEvaluationsPolicyIsKeptAndATargetEndsTheRun) {
   const std::vector<std::string> eval{"--eval-every", "32", "--set", "eval.episodes=3", "--set", "eval.stop_at=-1"};
-  ASSERT_EQ(train("a", "Stroll-v0", eval).code, 0);
+  const Outcome trained = train("a", "Stroll-v0", eval);
+  ASSERT_EQ(trained.code, 0);
+  const std::string reason = "stopped by eval.stop_at = -1 (an evaluation's mean return is ";
+  EXPECT_THAT(trained.out, HasSubstr("Stroll-v0 " + reason));
   const JsonValue summary = read_json(read_file(folder / "a/summary.json"));
   EXPECT_EQ(summary.at("end").as_string(), "finished");
+  EXPECT_THAT(summary.at("reason").as_string(), HasSubstr(reason));
+  EXPECT_EQ(summary.at("reached_return").as_double(), summary.at("eval_return_mean").as_double());
+  EXPECT_THAT(run({"inspect", at("a")}).out, ContainsRegex("state    stopped by eval.stop_at = -1 .* after 32 steps"));
   EXPECT_EQ(summary.at("env_steps").as_int64(), 32);  // of 64
   EXPECT_THAT(read_file(folder / "a/log.txt"), HasSubstr("eval.stop_at -1 is reached: the run ends"));
   const JsonValue played = read_json(run({"eval", at("a/best"), "--episodes", "3", "--json"}).out);
   EXPECT_EQ(played.at("return_mean").as_double(), summary.at("eval_return_best").as_double());
   EXPECT_THAT(read_file(folder / "a/metrics.jsonl"), HasSubstr("eval_return_mean"));
+}
+
+TEST_F(SimulatorProgramTest, ARunThatReachedItsTargetIsLeftAsItIsUntilThatIsTakenBack) {
+  const std::vector<std::string> eval{"--eval-every", "32", "--set", "eval.episodes=3", "--set", "eval.stop_at=-1"};
+  ASSERT_EQ(train("a", "Stroll-v0", eval).code, 0);
+  const Outcome left = run({"resume", at("a")});
+  EXPECT_EQ(left.code, 0) << left.err;
+  EXPECT_THAT(left.out,
+              AllOf(HasSubstr("was stopped by eval.stop_at = -1"), HasSubstr("--set eval.stop_at=none` goes on")));
+  EXPECT_EQ(read_json(read_file(folder / "a/summary.json")).at("env_steps").as_int64(), 32);
+  ASSERT_EQ(run({"resume", at("a"), "--set", "eval.stop_at=none"}).code, 0);
+  const JsonValue summary = read_json(read_file(folder / "a/summary.json"));
+  EXPECT_EQ(summary.at("env_steps").as_int64(), 64);
+  EXPECT_EQ(summary.find("reason"), nullptr);
+}
+
+TEST_F(SimulatorProgramTest, SettingsOfAnEvaluationThatNeverComesAreRefused) {
+  for (const char* setting : {"eval.stop_at=1", "eval.episodes=3", "eval.deterministic=false", "eval.max_steps=9"}) {
+    const Outcome refused = train("a", "Stroll-v0", {"--set", setting});
+    EXPECT_EQ(refused.code, 2) << setting;
+    EXPECT_THAT(refused.err, HasSubstr("has no effect without eval.every_steps")) << setting;
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder / "a"));
 }
 
 TEST_F(SimulatorProgramTest, ARunThatFailedBeforeItsFirstUpdateSaysSoAndWhy) {

@@ -4,7 +4,9 @@
 
 #include <csignal>
 
+#include "tandem/base/atomic_file.h"
 #include "tandem/base/testing/temporary_folder.h"
+#include "tandem/base/text.h"
 #include "training.h"
 
 namespace tandem::process_test {
@@ -15,8 +17,8 @@ using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-Command train_seeds(const std::filesystem::path& folder, const std::string& steps) {
-  return tandem({"train", "--env", "CartPole-v1", "--seed", "3", "--seeds", "2", "--total-steps", steps, "--run-dir",
+Command train_seeds(const std::filesystem::path& folder, const std::string& steps, const std::string& seeds = "2") {
+  return tandem({"train", "--env", "CartPole-v1", "--seed", "3", "--seeds", seeds, "--total-steps", steps, "--run-dir",
                  folder.string()});
 }
 
@@ -52,6 +54,57 @@ TEST(SeedsTest, WhatASignalStoppedIsFinishedByTheSameCommand) {
   EXPECT_EQ(ended.exit_code, 0) << ended.err;
   EXPECT_THAT(ended.out, HasSubstr("seed-3 has made its 40000 steps and is left as it is"));
   EXPECT_EQ(read_json_file(place / "all" / "seeds.json").at("seeds").as_array().size(), 2);
+}
+
+TEST(SeedsTest, EachRunHasAClockOfItsOwn) {
+  const TemporaryFolder place;
+  expect_success(train_seeds(place / "all", "4096"));
+  const std::string lines = read_file(place / "all" / "seed-4" / "metrics.jsonl");
+  const double first = read_json(lines.substr(0, lines.find('\n'))).at("wall_s").as_double();
+  EXPECT_GE(first, 0);
+  EXPECT_LT(first, summary_of(place / "all" / "seed-3").at("wall_s").as_double()) << "it began after that run";
+}
+
+TEST(SeedsTest, RunsOfOtherSettingsAreRefusedAndMoreSeedsAreAdded) {
+  const TemporaryFolder place;
+  const auto with = [&place](const std::string& steps, const std::string& more, const std::string& seeds = "2") {
+    Command command = train_seeds(place / "all", steps, seeds);
+    command.arguments.insert(command.arguments.end(), {"--set", more});
+    return Child(command).wait();
+  };
+  ASSERT_EQ(with("1024", "ppo.learning_rate=0.002").exit_code, 0);
+  const std::string folder = (place / "all" / "seed-3").string();
+  const Ended other = with("1024", "ppo.learning_rate=0.0005");
+  EXPECT_EQ(other.exit_code, 2) << other.out;
+  EXPECT_THAT(other.err, HasSubstr(concat("ppo.learning_rate = 0.0005: ", folder, " was trained with 0.002")));
+  for (const char* steps : {"512", "4096"}) {
+    const Ended ended = with(steps, "ppo.learning_rate=0.002");
+    EXPECT_EQ(ended.exit_code, 2) << ended.out;
+    EXPECT_THAT(ended.err, HasSubstr(concat("total_steps = ", steps, ": ", folder, " was trained with 1024")));
+  }
+  EXPECT_EQ(with("1024", "log.level=debug").exit_code, 2) << "without the learning rate of the others";
+  Command command = train_seeds(place / "all", "1024", "3");
+  command.arguments.insert(command.arguments.end(), {"--set=ppo.learning_rate=0.002", "--set=log.level=debug"});
+  const Ended more = Child(command).wait();
+  EXPECT_EQ(more.exit_code, 0) << more.err;
+  EXPECT_THAT(more.out, HasSubstr("seed-4 has made its 1024 steps and is left as it is"));
+  EXPECT_EQ(read_json_file(place / "all" / "seeds.json").at("seeds").as_array().size(), 3);
+}
+
+TEST(SeedsTest, TheFolderStandsForItsRunsInAPicture) {
+  const TemporaryFolder place;
+  expect_success(train_seeds(place / "runs" / "all", "1024"));
+  expect_success(tandem({"train", "--env", "CartPole-v1", "--seed", "9", "--total-steps", "1024", "--set",
+                         "ppo.gamma=0.9", "--run-dir", (place / "runs" / "one").string()}));
+  const std::vector<std::string> both{(place / "runs" / "all").string(), (place / "runs" / "one").string()};
+  for (const char* picture : {"a.png", "b.png"}) {
+    expect_success(tandem({"plot", both[0], both[1], "-o", (place / picture).string()}));
+    EXPECT_TRUE(std::filesystem::exists(place / picture));
+    std::filesystem::remove(place / "runs" / "all" / "seeds.json");  // as while they train
+  }
+  const Ended ended = Child(tandem({"resume", both[0]})).wait();
+  EXPECT_EQ(ended.exit_code, 2);
+  EXPECT_THAT(ended.err, HasSubstr("it holds the runs of --seeds, name one of them, as"));
 }
 
 TEST(SeedsTest, RanksTrainEachSeed) {

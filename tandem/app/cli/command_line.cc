@@ -185,10 +185,15 @@ class CommandLine {
 
     CLI::App& plot =
         add("plot", "Draws the learning curves of one or several runs.", "tandem plot runs/a runs/b -o both.svg");
-    plot.add_option("RUN_DIR", runs_, "Folders of the runs.")->required()->type_name("");
+    plot.add_option("RUN_DIR", runs_,
+                    "Folders of the runs. Runs that differ in their seed alone are one curve; the folder of a training "
+                    "with --seeds stands for all of its runs.")
+        ->required()
+        ->type_name("");
     plot.add_option("-o,--output", output_file_, "The picture: .png or .svg.")->required()->type_name("FILE");
     plot.add_option("--metric", plot_.metric, "A number of metrics.jsonl. [episode_return_mean]")->type_name("NAME");
-    field_flags_.add(plot, "--x", "AXIS", plot_.x, "What lies across. [steps]");
+    field_flags_.add(plot, "--x", "steps|time|episodes", plot_.x,
+                     "What lies across: environment steps, seconds of training, or episodes. [steps]");
     field_flags_
         .add(plot, "--smooth", "N", plot_.half_window,
              "Lines of metrics before and after each over which the bold line is a mean; 0: none. [a sixtieth]")

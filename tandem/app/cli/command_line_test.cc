@@ -259,6 +259,7 @@ std::vector<std::string> listed_commands() {
 }
 
 TEST(CommandLineTest, EveryCommandHasHelpWithAnExample) {
+  EXPECT_THAT(read<HelpCommand>({"plot", "--help"}).text, HasSubstr("--x steps|time|episodes"));
   EXPECT_THAT(read<HelpCommand>({"--help"}).text, HasSubstr("First steps"));
   const std::vector<std::string> commands = listed_commands();
   ASSERT_THAT(commands, ::testing::IsSupersetOf({"train", "top", "simulate-scale", "version"}));  // it was understood

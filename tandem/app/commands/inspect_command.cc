@@ -155,7 +155,8 @@ std::string state_text(const LastKnown& known, const RunPaths& paths) {
                         paths.folder.string(), "` begins it anew\n");
   }
   const JsonValue& last = known.values;
-  std::string text = concat("  state    ", known.ended ? value_of(last, "end") : "not ended", " after ",
+  const char* const how = last.find("reason") == nullptr ? "end" : "reason";
+  std::string text = concat("  state    ", known.ended ? value_of(last, how) : "not ended", " after ",
                             count_of(last, "env_steps"), " steps, ", count_of(last, "updates"), " updates\n");
   if (known.ended && last.find("failure") != nullptr) text += concat("  failure  ", value_of(last, "failure"), "\n");
   text += concat("  return   ", value_of(last, "episode_return_mean"), " (mean of the last 100 episodes)\n");

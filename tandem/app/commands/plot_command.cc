@@ -5,6 +5,7 @@
 #include "tandem/app/commands/faults.h"
 #include "tandem/app/config/configuration.h"
 #include "tandem/app/plot/run_picture.h"
+#include "tandem/app/run/seed_folders.h"
 #include "tandem/app/train/build_run.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
@@ -18,8 +19,10 @@ ExitCode run_command(const PlotCommand& command, const rl::EnvRegistry& environm
     faults.add(concat("--output ", command.picture.string(), ": there is no folder ", into.string()));
   for (const std::filesystem::path& folder : command.runs) {
     faults.collect([&] {
-      const RunPaths paths = find_run(folder);
-      runs.push_back({paths, threshold_of(environments, read_recorded(paths.config()))});
+      std::vector<RunPaths> found = seed_runs(folder);  // a folder of --seeds stands for its runs
+      if (found.empty()) found.push_back(find_run(folder));
+      for (const RunPaths& paths : found)
+        runs.push_back({paths, threshold_of(environments, read_recorded(paths.config()))});
     });
   }
   faults.raise();

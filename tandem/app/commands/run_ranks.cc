@@ -231,7 +231,8 @@ struct RankOfRun {
 
   std::optional<ExitCode> lead(const learner::Ranks& ranks, const std::vector<InstructionsOfRank>& instructions,
                                bool is_first) {
-    Leader leader{ranks, lowest_of(instructions), program.environments, program.observer, signals, survival};
+    Leader leader{ranks,    lowest_of(instructions), program.environments, program.observer, signals,
+                  survival, program.clock_from};
     try {
       if (survival.assignment.config.empty()) require_one_choice(instructions);
       return is_first ? lead_first(leader) : lead_on(leader);

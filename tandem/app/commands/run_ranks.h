@@ -133,6 +133,9 @@ void require_one_choice(const std::vector<InstructionsOfRank>& of_ranks);
 struct OfProgram {
   const rl::EnvRegistry& environments;  // without plugins
   const RunObserver& observer;          // of the rank that leads
+  /// Where the clock of the run starts (wall_s): seconds after the process started; 0: with it. Not 0 where a process
+  /// makes one run after the other.
+  double clock_from = 0;
 };
 
 /// Rank 0's hold on the others, which wait for one of the two words, and what it leads with.
@@ -144,6 +147,7 @@ struct Leader {
   const RunObserver& observer;
   const StopSignals& signals;
   Survival& survival;
+  const double clock_from = 0;  // as of OfProgram
   bool has_spoken = false;
 
   /// All are to train this now, in this folder.

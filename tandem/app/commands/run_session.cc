@@ -47,6 +47,12 @@ bool has_failed(const RunPaths& paths) {
   }
 }
 
+// Whether an evaluation ended the run, and its return is what the options ask for now.
+bool has_reached_target(const JsonValue& summary, const TrainOptions& options) {
+  if (summary.find("reason") == nullptr || !options.eval.every_steps || !options.eval.stop_at) return false;
+  return summary.at("reached_return").as_double() >= *options.eval.stop_at;
+}
+
 // A run that ended without an error has a checkpoint, and one that began has the folder for them: who goes on without
 // would erase what the run has recorded.
 void require_nothing_lost(const RunPaths& paths) {
@@ -73,7 +79,7 @@ void say_notes(const Configuration& configuration, const learner::Ranks& ranks, 
 
 void say_outcome(Progress& progress, const Summary& summary, const RunPaths& paths) {
   const UpdateMetrics& last = summary.last;
-  progress.say(concat(summary.env, " ", summary.end == RunEnd::kFinished ? "finished" : "stopped", " after ",
+  progress.say(concat(summary.env, " ", summary.reason.empty() ? name_of(summary.end) : summary.reason, " after ",
                       count_text(static_cast<double>(last.env_steps)), " steps: mean return of the last 100 episodes ",
                       last.episode_return_mean ? value_text(*last.episode_return_mean) : "unknown", ", ",
                       count_text(last.env_steps_per_s), " steps/s"));
@@ -217,7 +223,8 @@ std::optional<model::Checkpoint> checkpoint_to_resume(const RunPaths& paths, Con
   // The last update of a run may go beyond its total: how far is not known where it completes episodes.
   const BatchSize batch = algorithm_of(options).batch_size(options);
   if (!batch.may_be_larger && made - options.total_steps >= batch.env_steps) {
-    throw ConfigError(concat("total_steps = ", options.total_steps, ": the run has made ", made,
+    throw ConfigError(concat("total_steps = ", options.total_steps, ": the run in ", paths.folder.string(),
+                             " has made ", made,
                              " environment steps already, and steps are not taken back; ask for more than ", made,
                              ", or train anew in another folder"));
   }
@@ -226,21 +233,27 @@ std::optional<model::Checkpoint> checkpoint_to_resume(const RunPaths& paths, Con
 
 bool leave_ended(const RunPaths& paths, const TrainOptions& options, const std::optional<model::Checkpoint>& checkpoint,
                  Leader& leader) {
-  if (!checkpoint || env_steps_of(*checkpoint) < options.total_steps) return false;
+  if (!checkpoint) return false;
   std::error_code ignored;
   if (!std::filesystem::exists(paths.summary(), ignored)) return false;
+  std::string how = concat("has made its ", options.total_steps, " steps"), flag = "--total-steps N";
   try {
     const JsonValue summary = read_json_file(paths.summary());
     if (summary.at("updates").as_int64() != checkpoint->updates()) return false;
     if (summary.at("end").as_string() != name_of(RunEnd::kFinished)) return false;
+    if (env_steps_of(*checkpoint) < options.total_steps) {
+      if (!has_reached_target(summary, options)) return false;
+      how = concat("was ", summary.at("reason").as_string());
+      flag = "--set eval.stop_at=none";
+    }
   } catch (const JsonError&) {
     return false;  // damaged: it is written anew
   }
   leader.dismiss(ExitCode::kDone);
   if (!options.quiet) {
-    std::cout << "the run in " << paths.folder.string() << " has made its " << options.total_steps
-              << " steps and is left as it is; `" << program_name() << " resume " << paths.folder.string()
-              << " --total-steps N` goes on with it\n";
+    const std::string folder = paths.folder.string();
+    std::cout << "the run in " << folder << " " << how << " and is left as it is; `" << program_name() << " resume "
+              << folder << " " << flag << "` goes on with it\n";
   }
   return true;
 }
@@ -288,7 +301,8 @@ std::optional<ExitCode> train_in(RunFolder& folder, const Configuration& configu
                      end_process(error);
                    },
                .kept = leader.survival.kept(),
-               .observer = &leader.observer});
+               .observer = &leader.observer,
+               .clock_from = leader.clock_from});
     if (!trained) {
       progress->finish();
       return std::nullopt;

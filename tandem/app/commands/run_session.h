@@ -33,8 +33,8 @@ void require_own_devices(const std::vector<c10::Device>& devices, int ranks);
 [[nodiscard]] std::optional<model::Checkpoint> checkpoint_to_resume(const RunPaths& paths,
                                                                     Configuration& configuration);
 
-/// Whether `checkpoint` is the end of the run: all steps are made and summary.json tells of them. Then says so, and how
-/// to go on with it; to the other ranks that there is nothing to do.
+/// Whether `checkpoint` is the end of the run: all steps are made, or eval.stop_at was reached, and summary.json tells
+/// of it. Then says so, and how to go on with it; to the other ranks that there is nothing to do.
 [[nodiscard]] bool leave_ended(const RunPaths& paths, const TrainOptions& options,
                                const std::optional<model::Checkpoint>& checkpoint, Leader& leader);
 

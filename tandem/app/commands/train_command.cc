@@ -11,6 +11,7 @@
 #include "tandem/app/train/build_run.h"
 #include "tandem/app/train/warm_start.h"
 #include "tandem/base/error.h"
+#include "tandem/base/process.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/store/launcher_environment.h"
 #include "tandem/comm/world.h"
@@ -133,17 +134,21 @@ ExitCode run(const RanksAsked& asked, const std::vector<Setting>& flags, const O
   return run_command(LaunchCommand{std::move(options)});
 }
 
+ExitCode train_one(const TrainCommand& command, const OfProgram& program) {
+  return run(
+      command.ranks, command.sources.flags, program,
+      [&](int ranks) { return check(command, program.environments, ranks); },
+      [&](Leader& leader) { return lead(command, leader); });
+}
+
 }  // namespace
 
 ExitCode run_command(const TrainCommand& command, const rl::EnvRegistry& environments, const RunObserver& observer) {
-  if (command.seeds > 1) {
-    return train_seeds(command, environments,
-                       [&](const TrainCommand& one) { return run_command(one, environments, observer); });
-  }
-  return run(
-      command.ranks, command.sources.flags, {environments, observer},
-      [&](int ranks) { return check(command, environments, ranks); },
-      [&](Leader& leader) { return lead(command, leader); });
+  if (command.seeds == 1) return train_one(command, {environments, observer});
+  // The runs follow each other in this process, so each has a clock of its own: their times can be compared.
+  return train_seeds(command, environments, [&](const TrainCommand& one) {
+    return train_one(one, {environments, observer, seconds_since_process_start()});
+  });
 }
 
 ExitCode run_command(const ResumeCommand& command, const rl::EnvRegistry& environments, const RunObserver& observer) {

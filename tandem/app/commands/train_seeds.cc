@@ -12,6 +12,7 @@
 #include "tandem/app/run/mean_interval.h"
 #include "tandem/app/run/program_name.h"
 #include "tandem/app/run/quantity_text.h"
+#include "tandem/app/run/seed_folders.h"
 #include "tandem/app/train/build_run.h"
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/error.h"
@@ -64,9 +65,45 @@ TrainCommand of_seed(const TrainCommand& command, std::int64_t seed, const std::
     one.ranks.arguments.insert(one.ranks.arguments.end(), {flag, text});
   };
   set("seed", "--seed", concat(seed));
-  set("run_dir", "--run-dir", (folder / concat("seed-", seed)).string());
+  set("run_dir", "--run-dir", seed_run(folder, seed).folder.string());
   set("resume", "--resume", "auto");
   return one;
+}
+
+// Settings that leave the result as it is: which devices, what a run does when something fails, what it keeps.
+bool is_of_result(const Option& option) {
+  constexpr std::array<std::string_view, 6> kElse{"seed",      "devices",          "gradient_check",
+                                                  "survivors", "deadline_seconds", "env_restarts"};
+  const std::string& key = option.key();
+  return option.lifetime() != Lifetime::kCall && std::ranges::find(kElse, key) == kElse.end() &&
+         !key.starts_with("log.") && !key.starts_with("checkpoint.");
+}
+
+// A mean over runs of different settings says nothing. So a run that lies in the folder must have been made with the
+// settings of the others to come, also with those that a resume may change. Throws ConfigError naming what differs.
+void require_same_settings(const RunPaths& paths, const TrainOptions& asked, bool are_instructions_asked) {
+  if (!holds_run(paths.folder)) return;
+  TrainOptions before = read_recorded(paths.config()), now = asked;
+  if (!are_instructions_asked) now.instructions = before.instructions;  // a run keeps its own on any machine
+  const OptionTable was = option_table(before), is = option_table(now);
+  std::vector<std::string> faults;
+  const auto compare = [&](const Option& option) {
+    const auto text_in = [&option](const OptionTable& table) -> std::optional<std::string> {
+      const Option* its = table.find(option.key());
+      if (its == nullptr) return "no value of its own";
+      return table.has_effect(*its) ? std::optional(its->text()) : std::nullopt;
+    };
+    const std::optional<std::string> then = text_in(was), here = text_in(is);
+    // Where one has no effect, the option that decides about it differs, too.
+    if (!is_of_result(option) || !then || !here || *then == *here) return;
+    faults.push_back(concat(option.key(), " = ", *here, ": ", paths.folder.string(), " was trained with ", *then,
+                            "; give its settings again, or name another folder with --run-dir"));
+  };
+  for (const auto& option : is.options()) compare(*option);
+  for (const auto& option : was.options()) {
+    if (is.find(option->key()) == nullptr) compare(*option);
+  }
+  if (!faults.empty()) throw ConfigError(std::move(faults));
 }
 
 std::optional<double> number_of(const JsonValue& summary, std::string_view key) {
@@ -136,12 +173,15 @@ ExitCode train_seeds(const TrainCommand& command, const rl::EnvRegistry& environ
     throw ConfigError(
         concat("--seeds: ", folder.string(), " holds a single run; name another folder for several with --run-dir"));
   }
+  const bool are_instructions_asked = asked_for(command.sources).instructions.has_value();
+  for (std::int64_t i = 0; i < command.seeds; ++i)
+    require_same_settings(seed_run(folder, options.seed + i), options, are_instructions_asked);
   std::vector<SeedResult> results;
   std::vector<PlottedRun> runs;
   const std::optional<double> threshold = threshold_of(environments, options);
   for (std::int64_t i = 0; i < command.seeds; ++i) {
     const std::int64_t seed = options.seed + i;
-    const RunPaths paths{folder / concat("seed-", seed)};
+    const RunPaths paths = seed_run(folder, seed);
     if (!options.quiet) std::cout << "seed " << seed << ", run " << i + 1 << " of " << command.seeds << std::endl;
     if (const ExitCode code = train(of_seed(command, seed, folder)); code != ExitCode::kDone) {
       if (options.quiet) return code;

@@ -26,7 +26,7 @@ void check_effects(Rules& rules) {
     if (option->origin().layer < Layer::kFile || rules.table().has_effect(*option)) continue;
     const Option::Needed& needed = option->needed();
     if (rules.table().at(needed.key).is_faulty()) continue;
-    rules.fault(option->key(), concat("has no effect without ", needed.key, ": ", list_of_words(needed.texts)));
+    rules.fault(option->key(), concat("has no effect without ", needed.text()));
   }
 }
 

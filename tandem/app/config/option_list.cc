@@ -173,9 +173,9 @@ void add_normalize_options(OptionSection section, NormalizeSettings& normalize) 
       .only_with({"normalize.rewards", {"true", "auto"}});
 }
 
-void add_eval_options(OptionSection section, EvalSettings& eval) {
-  section
-      .add("every_steps", eval.every_steps,
+void add_eval_options(OptionTable& table, EvalSettings& eval) {
+  OptionSection when(table, "eval", {}, Lifetime::kPart), section(table, "eval", {"eval.every_steps"}, Lifetime::kPart);
+  when.add("every_steps", eval.every_steps,
            "Environment steps between two evaluations on environments of their own, which do not change the training; "
            "one more at the end.")
       .within(1, kLargestInteger)
@@ -223,7 +223,7 @@ OptionTable option_table(TrainOptions& options) {
   add_asynchronous_options(of_strategy("asynchronous"), options.asynchronous);
   add_sync_replicas_options(of_strategy("sync_replicas"), options.sync_replicas);
   add_normalize_options({table, "normalize"}, options.normalize);
-  add_eval_options({table, "eval", {}, Lifetime::kPart}, options.eval);
+  add_eval_options(table, options.eval);
   add_folder_options(table, options);
   add_policies_keys(table, options);
   return table;

@@ -147,12 +147,17 @@ const Option& OptionTable::at(std::string_view key) const {
   return *option;
 }
 
+std::string Option::Needed::text() const { return texts.empty() ? key : concat(key, ": ", list_of_words(texts)); }
+
+bool Option::Needed::is_met_by(const Option& option) const {
+  return texts.empty() ? !option.is_absent() : std::ranges::count(texts, option.text()) > 0;
+}
+
 bool OptionTable::has_effect(const Option& option) const {
   const Option::Needed& needed = option.needed();
-  if (needed.key.empty() || std::ranges::count(needed.texts, at(needed.key).text()) > 0) return true;
-  return std::ranges::any_of(options_, [&needed](const auto& other) {
-    return other->like() == needed.key && std::ranges::count(needed.texts, other->text()) > 0;
-  });
+  if (needed.key.empty() || needed.is_met_by(at(needed.key))) return true;
+  return std::ranges::any_of(
+      options_, [&needed](const auto& other) { return other->like() == needed.key && needed.is_met_by(*other); });
 }
 
 std::vector<std::string> OptionTable::rivals_of(const Option& option) const {

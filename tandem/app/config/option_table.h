@@ -76,8 +76,13 @@ class Option {
   /// The option and its values without which this one has no effect; asking for this one then is a fault.
   /// Both are compared as texts.
   struct Needed {
-    std::string key = {};  // empty: nothing
-    std::vector<std::string> texts = {};
+    std::string key = {};                 // empty: nothing
+    std::vector<std::string> texts = {};  // empty: any value, but not none
+
+    /// For messages: "algo: ppo", or the key alone where any value will do.
+    [[nodiscard]] std::string text() const;
+    /// Whether an option of this key, or one that stands in for it, has such a value.
+    [[nodiscard]] bool is_met_by(const Option& option) const;
   };
   Option& only_with(Needed needed) { return needed_ = std::move(needed), *this; }
   Option& only_with(std::string key, std::string text) { return only_with({std::move(key), {std::move(text)}}); }

@@ -1,18 +1,15 @@
-// A Canvas draws with cairo. A Drawing first fixes the frame, from all points and the height of the legend, and then
-// draws from the back to the front: titles, axes, threshold, curves, legend. All distances are in points.
+// A Drawing first fixes the frame, from all points, the height of the legend and the width of the ticks' labels, and
+// places all curves in it. Then it draws from the back to the front: titles, axes, threshold, what is pale of all
+// curves, their bold lines, the threshold's label, legend. All distances are in points.
 #include "tandem/app/plot/chart.h"
-
-#include <cairo-svg.h>
-#include <cairo.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
-#include <numbers>
-#include <span>
 
 #include "tandem/app/plot/axis_ticks.h"
+#include "tandem/app/plot/sheet.h"
 #include "tandem/app/run/quantity_text.h"
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/error.h"
@@ -20,147 +17,6 @@
 
 namespace tandem::app {
 namespace {
-
-struct Color {
-  double red = 0, green = 0, blue = 0, alpha = 1;
-};
-
-// PNG is drawn with two pixels a point, SVG keeps the lines and texts as such.
-enum class PictureFormat { kPng, kSvg };
-enum class FontWeight { kNormal, kBold };
-enum class Align { kLeft, kCenter, kRight };  // of the text, at the given x
-
-// `size` is in points.
-struct TextStyle {
-  double size = 11;
-  Color color = {};
-  FontWeight weight = FontWeight::kNormal;
-  Align align = Align::kLeft;
-};
-
-// Lines, discs and text on a cairo surface. Coordinates are in points of 1/72 inch, y grows downwards. Errors of cairo
-// stick to the surface, so drawing calls report none; finish() does. It cannot be copied or moved: cairo holds a
-// pointer to its bytes.
-class Canvas {
- public:
-  // White, `width` x `height` points, the origin at the upper left.
-  Canvas(PictureFormat format, double width, double height) : format_(format) {
-    if (format == PictureFormat::kSvg) {
-      surface_ = cairo_svg_surface_create_for_stream(append, &bytes_, width, height);
-    } else {
-      surface_ = cairo_image_surface_create(CAIRO_FORMAT_RGB24, static_cast<int>(std::lround(width * kPixels)),
-                                            static_cast<int>(std::lround(height * kPixels)));
-      cairo_surface_set_device_scale(surface_, kPixels, kPixels);
-    }
-    cairo_ = cairo_create(surface_);
-    set_color({1, 1, 1});
-    cairo_paint(cairo_);
-    cairo_set_line_join(cairo_, CAIRO_LINE_JOIN_ROUND);
-    cairo_set_line_cap(cairo_, CAIRO_LINE_CAP_ROUND);
-  }
-  ~Canvas() {
-    cairo_destroy(cairo_);
-    cairo_surface_destroy(surface_);
-  }
-  Canvas(const Canvas&) = delete;
-  Canvas& operator=(const Canvas&) = delete;
-
-  // Lines have round ends and joins; `width` is in points.
-  void polyline(std::span<const Point> points, double width, Color color, Stroke stroke = Stroke::kSolid) {
-    constexpr std::array<double, 2> kDashes{4, 4};
-    set_color(color);
-    cairo_set_line_width(cairo_, width);
-    if (stroke == Stroke::kDashed) cairo_set_dash(cairo_, kDashes.data(), static_cast<int>(kDashes.size()), 0);
-    cairo_new_path(cairo_);
-    for (const Point& point : points) cairo_line_to(cairo_, point.x, point.y);
-    cairo_stroke(cairo_);
-    // Dashes are a state of the cairo context and must not reach the next line.
-    cairo_set_dash(cairo_, nullptr, 0, 0);
-  }
-  void line(Point from, Point to, double width, Color color, Stroke stroke = Stroke::kSolid) {
-    polyline(std::array<Point, 2>{from, to}, width, color, stroke);
-  }
-  void disc(Point center, double radius, Color color) {
-    set_color(color);
-    cairo_new_path(cairo_);
-    cairo_arc(cairo_, center.x, center.y, radius, 0, 2 * std::numbers::pi);
-    cairo_fill(cairo_);
-  }
-  // `at`: the base line.
-  void text(Point at, std::string_view text, const TextStyle& style) {
-    const double width = text_width(text, style);
-    const double share = style.align == Align::kLeft ? 0 : style.align == Align::kCenter ? 0.5 : 1;
-    set_color(style.color);
-    cairo_move_to(cairo_, at.x - share * width, at.y);
-    cairo_show_text(cairo_, std::string(text).c_str());
-  }
-  // Draws text that is read from below.
-  void rotated_text(Point at, std::string_view text, const TextStyle& style) {
-    cairo_save(cairo_);
-    cairo_translate(cairo_, at.x, at.y);
-    cairo_rotate(cairo_, -std::numbers::pi / 2);
-    this->text({0, 0}, text, style);
-    cairo_restore(cairo_);
-  }
-  // Returns the distance in points by which the text moves the pen.
-  [[nodiscard]] double text_width(std::string_view text, const TextStyle& style) {
-    cairo_select_font_face(cairo_, "sans-serif", CAIRO_FONT_SLANT_NORMAL,
-                           style.weight == FontWeight::kBold ? CAIRO_FONT_WEIGHT_BOLD : CAIRO_FONT_WEIGHT_NORMAL);
-    cairo_set_font_size(cairo_, style.size);
-    cairo_text_extents_t extents{};
-    cairo_text_extents(cairo_, std::string(text).c_str(), &extents);
-    return extents.x_advance;
-  }
-
-  void polygon(std::span<const Point> corners, Color color) {
-    set_color(color);
-    cairo_new_path(cairo_);
-    for (const Point& corner : corners) cairo_line_to(cairo_, corner.x, corner.y);
-    cairo_close_path(cairo_);
-    cairo_fill(cairo_);
-  }
-
-  // What is drawn from now on lies so much lower than its coordinates say.
-  void move_down(double points) { cairo_translate(cairo_, 0, points); }
-
-  // Whatever is drawn until end_clip() shows only within the rectangle.
-  void begin_clip(Point upper_left, Point lower_right) {
-    cairo_save(cairo_);
-    cairo_rectangle(cairo_, upper_left.x, upper_left.y, lower_right.x - upper_left.x, lower_right.y - upper_left.y);
-    cairo_clip(cairo_);
-  }
-  // Clips nest; each begin_clip() needs one end_clip().
-  void end_clip() { cairo_restore(cairo_); }
-
-  // The picture as the bytes of its file. Call it once, last. Throws RunError when cairo failed.
-  // An SVG is complete only after cairo_surface_finish(), a PNG is written out before it.
-  [[nodiscard]] std::string finish() {
-    check(cairo_status(cairo_));
-    if (format_ == PictureFormat::kPng) check(cairo_surface_write_to_png_stream(surface_, append, &bytes_));
-    cairo_surface_finish(surface_);
-    check(cairo_surface_status(surface_));
-    return std::move(bytes_);
-  }
-
- private:
-  // Cairo calls it with each piece of a file; `bytes` is the canvas's string.
-  static cairo_status_t append(void* bytes, const unsigned char* data, unsigned int size) {
-    static_cast<std::string*>(bytes)->append(reinterpret_cast<const char*>(data), size);
-    return CAIRO_STATUS_SUCCESS;
-  }
-  static void check(cairo_status_t status) {
-    if (status == CAIRO_STATUS_SUCCESS) return;
-    throw RunError(concat("the picture could not be drawn: cairo says: ", cairo_status_to_string(status)));
-  }
-  void set_color(Color color) { cairo_set_source_rgba(cairo_, color.red, color.green, color.blue, color.alpha); }
-
-  static constexpr double kPixels = 2;  // of a PNG, a point
-
-  const PictureFormat format_;
-  std::string bytes_;  // of an SVG, as it is drawn
-  cairo_surface_t* surface_ = nullptr;
-  cairo_t* cairo_ = nullptr;
-};
 
 constexpr Color kInk{0.13, 0.15, 0.18}, kSoft{0.42, 0.45, 0.50}, kGrid{0.90, 0.91, 0.93}, kGoal{0.16, 0.55, 0.38};
 // Told apart by people who see colours differently (Okabe and Ito 2008), the blue first.
@@ -173,10 +29,16 @@ constexpr std::array<Color, 8> kCurveColors{{{0.10, 0.36, 0.70},
                                              {0.45, 0.45, 0.45},
                                              {0.55, 0.20, 0.60}}};
 
-constexpr int kMostTicks = 9;
+constexpr int kMostTicks = 9, kMostTicksUp = 6;
 
 Color color_of(const Chart& chart, std::size_t curve) {
   return kCurveColors[chart.curves[curve].color_of.value_or(curve) % kCurveColors.size()];
+}
+
+// Colors come again after the last one, and dashes tell the curves apart then.
+Stroke stroke_of(const Chart& chart, std::size_t curve) {
+  const Curve& its = chart.curves[curve];
+  return !its.color_of && curve >= kCurveColors.size() ? Stroke::kDashed : its.stroke;
 }
 
 // Where numbers lie in the picture.
@@ -203,10 +65,22 @@ double up_to_tick(double last) {
   return std::max(last, ticks.values.back());
 }
 
-std::string threshold_text(double threshold) {
-  std::string text = value_text(threshold);
-  if (text.ends_with(".0")) text.resize(text.size() - 2);
-  return "solved at " + text;
+struct Box {
+  double left, top, right, bottom;
+};
+
+// Whether some part of the straight line between the two points lies within the box: what each side leaves of the
+// line, from share `from` to share `to` of its length (Liang and Barsky).
+bool crosses(const Box& box, const Point& start, const Point& end) {
+  double from = 0, to = 1;
+  const auto cut = [&](double step, double room) {  // keeps the shares s with s * step <= room
+    if (step == 0) return room >= 0;
+    step < 0 ? from = std::max(from, room / step) : to = std::min(to, room / step);
+    return from <= to;
+  };
+  const double dx = end.x - start.x, dy = end.y - start.y;
+  return cut(-dx, start.x - box.left) && cut(dx, box.right - start.x) && cut(-dy, start.y - box.top) &&
+         cut(dy, box.bottom - start.y);
 }
 
 // Ranges over all points, with the threshold in sight.
@@ -236,61 +110,118 @@ Frame frame_of(const Chart& chart) {
   return frame;
 }
 
+// A curve as places in the picture.
+struct PlacedCurve {
+  std::vector<Point> band, pale, bold;  // corners of the band, or else the values; and the smoothed line
+};
+
 class Drawing {
  public:
-  Drawing(const Chart& chart, const ChartSize& size, Canvas& canvas)
-      : chart_(chart), size_(size), canvas_(canvas), frame_(frame_of(chart)) {
-    constexpr double kLeft = 68, kRight = 28, kTop = 68, kBottom = 54;
-    frame_.upper_left = {kLeft, kTop};
+  Drawing(const Chart& chart, const ChartSize& size, Sheet& sheet)
+      : chart_(chart), size_(size), sheet_(sheet), frame_(frame_of(chart)) {
+    constexpr double kRight = 28, kTop = 68, kBottom = 54;
+    y_ticks_ = axis_ticks(frame_.y.low, frame_.y.high, kMostTicksUp);
+    frame_.upper_left = {left_of_frame(), kTop};
     frame_.lower_right = {size.width - kRight, size.height - kBottom};
     if (chart.curves.size() > 1) frame_.upper_left.y = lay_out_legend(kTop);
+    place_curves();
   }
 
   void draw() {
     titles();
     axes();
-    threshold();
+    threshold_line();
     curves();
+    threshold_label();
     legend();
   }
 
  private:
+  // Leaves room for the labels of the ticks beside that of the axis.
+  [[nodiscard]] double left_of_frame() {
+    constexpr double kUsual = 68, kAxisLabel = 32;
+    double widest = 0;
+    for (const std::string& label : y_ticks_.labels) widest = std::max(widest, sheet_.text_width(label, kTickText));
+    return std::max(kUsual, kAxisLabel + widest + kTickGap);
+  }
+
   void titles() {
-    canvas_.text({frame_.upper_left.x, 30}, chart_.title, {16, kInk, FontWeight::kBold});
-    canvas_.text({frame_.upper_left.x, 49}, chart_.subtitle, {11, kSoft});
+    sheet_.text({frame_.upper_left.x, 30}, chart_.title, {16, kInk, FontWeight::kBold});
+    sheet_.text({frame_.upper_left.x, 49}, chart_.subtitle, {11, kSoft});
   }
 
   void axes() {
-    constexpr TextStyle kLabel{11, kSoft};
     const double left = frame_.upper_left.x, right = frame_.lower_right.x, bottom = frame_.lower_right.y;
-    const AxisTicks y = axis_ticks(frame_.y.low, frame_.y.high, 6);
-    for (std::size_t i = 0; i < y.values.size(); ++i) {
-      const double at = frame_.up(y.values[i]);
-      canvas_.line({left, at}, {right, at}, 1, kGrid);
-      canvas_.text({left - 8, at + 4}, y.labels[i], {kLabel.size, kLabel.color, kLabel.weight, Align::kRight});
+    for (std::size_t i = 0; i < y_ticks_.values.size(); ++i) {
+      const double at = frame_.up(y_ticks_.values[i]);
+      sheet_.line({left, at}, {right, at}, 1, kGrid);
+      sheet_.text({left - kTickGap, at + 4}, y_ticks_.labels[i],
+                  {kTickText.size, kSoft, kTickText.weight, Align::kRight});
     }
-    canvas_.line({left, bottom}, {right, bottom}, 1, kSoft);
+    sheet_.line({left, bottom}, {right, bottom}, 1, kSoft);
     const AxisTicks x = chart_.x_scale == Scale::kLog2 ? power_ticks(frame_.x.low, frame_.x.high, kMostTicks)
                                                        : axis_ticks(frame_.x.low, frame_.x.high, kMostTicks);
     for (std::size_t i = 0; i < x.values.size(); ++i) {
       const double at = frame_.across(x.values[i]);
-      canvas_.line({at, bottom}, {at, bottom + 4}, 1, kSoft);
-      canvas_.text({at, bottom + 18}, x.labels[i], {kLabel.size, kLabel.color, kLabel.weight, Align::kCenter});
+      sheet_.line({at, bottom}, {at, bottom + 4}, 1, kSoft);
+      sheet_.text({at, bottom + 18}, x.labels[i], {kTickText.size, kSoft, kTickText.weight, Align::kCenter});
     }
-    canvas_.text({right, bottom + 40}, chart_.x_label, {11.5, kInk, FontWeight::kNormal, Align::kRight});
-    canvas_.rotated_text({18, frame_.upper_left.y}, chart_.y_label, {11.5, kInk, FontWeight::kNormal, Align::kRight});
+    sheet_.text({right, bottom + 40}, chart_.x_label, {11.5, kInk, FontWeight::kNormal, Align::kRight});
+    sheet_.rotated_text({18, frame_.upper_left.y}, chart_.y_label, {11.5, kInk, FontWeight::kNormal, Align::kRight});
   }
 
-  void threshold() {
+  void threshold_line() {
     if (!chart_.threshold) return;
     const double at = frame_.up(*chart_.threshold);
-    canvas_.line({frame_.upper_left.x, at}, {frame_.lower_right.x, at}, 1.2, kGoal, Stroke::kDashed);
-    // On the side of the line where no curve ends.
+    sheet_.line({frame_.upper_left.x, at}, {frame_.lower_right.x, at}, 1.2, kGoal, Stroke::kDashed);
+  }
+
+  // At the place by the line that the fewest curves cross, first of all on the side where no curve ends; where lines
+  // cross it all the same, on a ground of its own.
+  void threshold_label() {
+    if (!chart_.threshold) return;
+    constexpr double kGap = 6, kAbove = -5, kBelow = 14;
+    const std::string text = concat("solved at ", bound_text(*chart_.threshold));
+    const double width = sheet_.text_width(text, kThresholdText), at = frame_.up(*chart_.threshold);
+    const double left = frame_.upper_left.x + kGap, right = frame_.lower_right.x - kGap - width;
     const bool reached = std::ranges::any_of(chart_.curves, [this](const Curve& curve) {
       return !curve.points.empty() && curve.points.back().y >= *chart_.threshold;
     });
-    canvas_.text({frame_.lower_right.x - 6, reached ? at + 14 : at - 5}, threshold_text(*chart_.threshold),
-                 {10.5, kGoal, FontWeight::kNormal, Align::kRight});
+    std::optional<Box> best;
+    std::size_t fewest = 0;
+    for (const double x : {right, left, (left + right) / 2}) {
+      for (const double down : {reached ? kBelow : kAbove, reached ? kAbove : kBelow}) {
+        const Box box{x - 3, at + down - 10, x + width + 3, at + down + 3};
+        if (box.bottom > frame_.lower_right.y) continue;
+        const std::size_t crossed = lines_across(box);
+        if (best && crossed >= fewest) continue;
+        best = box;
+        fewest = crossed;
+      }
+    }
+    if (!best) return;
+    if (fewest > 0) {
+      sheet_.polygon(std::array<Point, 4>{Point{best->left, best->top}, Point{best->right, best->top},
+                                          Point{best->right, best->bottom}, Point{best->left, best->bottom}},
+                     {1, 1, 1, 0.8});
+    }
+    sheet_.text({best->left + 3, best->bottom - 3}, text, kThresholdText);
+  }
+
+  // Lines of curves, each of which counts more than the lines of the axis.
+  [[nodiscard]] std::size_t lines_across(const Box& box) const {
+    std::size_t count = 0;
+    for (const double value : y_ticks_.values) {
+      const double at = frame_.up(value);
+      count += at > box.top && at < box.bottom ? 1 : 0;
+    }
+    const std::size_t more = y_ticks_.values.size() + 1;
+    for (const PlacedCurve& curve : placed_) {
+      for (const std::vector<Point>* line : {&curve.pale, &curve.bold}) {
+        for (std::size_t i = 1; i < line->size(); ++i) count += crosses(box, (*line)[i - 1], (*line)[i]) ? more : 0;
+      }
+    }
+    return count;
   }
 
   [[nodiscard]] std::vector<Point> placed(const std::vector<Point>& points) const {
@@ -301,32 +232,44 @@ class Drawing {
     return places;
   }
 
-  // Each curve is drawn twice: its band or the values themselves, pale, and a smoothed line over them. Both are thinned
-  // out, since more points than pixels only make the file larger.
-  void curves() {
+  // Curves are thinned out, since more points than pixels only make the file larger.
+  void place_curves() {
     constexpr std::size_t kMostPoints = 1200;
-    // The clip leaves some room at the right, where the last point's disc may cross the frame.
-    canvas_.begin_clip({frame_.upper_left.x, frame_.upper_left.y - 6}, {size_.width, frame_.lower_right.y + 2});
-    for (std::size_t i = 0; i < chart_.curves.size(); ++i) {
-      const std::vector<Point>& points = chart_.curves[i].points;
-      if (points.empty()) continue;
-      const Color color = color_of(chart_, i);
-      const Stroke stroke = chart_.curves[i].stroke;
-      if (const std::vector<Spread>& band = chart_.curves[i].band; !band.empty()) {
+    for (const Curve& curve : chart_.curves) {
+      PlacedCurve& its = placed_.emplace_back();
+      if (curve.points.empty()) continue;
+      if (!curve.band.empty()) {
         std::vector<Point> corners;
-        for (const Spread& spread : band) corners.push_back({spread.x, spread.low});
-        for (auto spread = band.rbegin(); spread != band.rend(); ++spread) corners.push_back({spread->x, spread->high});
-        canvas_.polygon(placed(corners), {color.red, color.green, color.blue, 0.16});
+        for (const Spread& spread : curve.band) corners.push_back({spread.x, spread.low});
+        for (auto spread = curve.band.rbegin(); spread != curve.band.rend(); ++spread)
+          corners.push_back({spread->x, spread->high});
+        its.band = placed(corners);
       } else {
-        canvas_.polyline(placed(thin_out(points, kMostPoints)), 1, {color.red, color.green, color.blue, 0.35}, stroke);
+        its.pale = placed(thin_out(curve.points, kMostPoints));
       }
       const auto half_window =
-          static_cast<std::size_t>(chart_.half_window.value_or(static_cast<std::int64_t>(points.size() / 60)));
-      const std::vector<Point> smoothed = placed(thin_out(smooth(points, half_window), kMostPoints));
-      canvas_.polyline(smoothed, 2.2, color, stroke);
-      canvas_.disc(smoothed.back(), 3.6, color);
+          static_cast<std::size_t>(chart_.half_window.value_or(static_cast<std::int64_t>(curve.points.size() / 60)));
+      its.bold = placed(thin_out(smooth(curve.points, half_window), kMostPoints));
     }
-    canvas_.end_clip();
+  }
+
+  // Each curve is drawn twice: its band or the values themselves, pale, and a smoothed line. All that is pale comes
+  // first, so that no curve lies behind another's band.
+  void curves() {
+    // The clip leaves some room at the right, where the last point's disc may cross the frame.
+    sheet_.begin_clip({frame_.upper_left.x, frame_.upper_left.y - 6}, {size_.width, frame_.lower_right.y + 2});
+    for (std::size_t i = 0; i < placed_.size(); ++i) {
+      const Color color = color_of(chart_, i);
+      if (!placed_[i].band.empty()) sheet_.polygon(placed_[i].band, {color.red, color.green, color.blue, 0.16});
+      if (!placed_[i].pale.empty())
+        sheet_.polyline(placed_[i].pale, 1, {color.red, color.green, color.blue, 0.35}, stroke_of(chart_, i));
+    }
+    for (std::size_t i = 0; i < placed_.size(); ++i) {
+      if (placed_[i].bold.empty()) continue;
+      sheet_.polyline(placed_[i].bold, 2.2, color_of(chart_, i), stroke_of(chart_, i));
+      sheet_.disc(placed_[i].bold.back(), 3.6, color_of(chart_, i));
+    }
+    sheet_.end_clip();
   }
 
   // In rows below the titles. Returns where the curves may begin.
@@ -334,7 +277,7 @@ class Drawing {
     constexpr double kGap = 20;
     double x = frame_.upper_left.x, y = top;
     for (std::size_t i = 0; i < std::min(chart_.curves.size(), kMostLabels); ++i) {
-      const double width = kStroke + 6 + canvas_.text_width(label(i), kLegendText);
+      const double width = kStroke + 6 + sheet_.text_width(label(i), kLegendText);
       if (x + width > frame_.lower_right.x && x > frame_.upper_left.x) {
         x = frame_.upper_left.x;
         y += 16;
@@ -348,8 +291,8 @@ class Drawing {
   void legend() {
     for (std::size_t i = 0; i < legend_places_.size(); ++i) {
       const Point at = legend_places_[i];
-      canvas_.line({at.x, at.y - 3.5}, {at.x + kStroke, at.y - 3.5}, 2.2, color_of(chart_, i), chart_.curves[i].stroke);
-      canvas_.text({at.x + kStroke + 6, at.y}, label(i), kLegendText);
+      sheet_.line({at.x, at.y - 3.5}, {at.x + kStroke, at.y - 3.5}, 2.2, color_of(chart_, i), stroke_of(chart_, i));
+      sheet_.text({at.x + kStroke + 6, at.y}, label(i), kLegendText);
     }
   }
 
@@ -362,12 +305,15 @@ class Drawing {
 
   static constexpr std::size_t kMostLabels = 12;
   static constexpr double kStroke = 16;
-  static constexpr TextStyle kLegendText{10.5, kInk};
+  static constexpr double kTickGap = 8;
+  static constexpr TextStyle kLegendText{10.5, kInk}, kTickText{11, kSoft}, kThresholdText{10.5, kGoal};
 
   const Chart& chart_;
   const ChartSize size_;
-  Canvas& canvas_;
+  Sheet& sheet_;
   Frame frame_;
+  AxisTicks y_ticks_;
+  std::vector<PlacedCurve> placed_;   // by curve
   std::vector<Point> legend_places_;  // base lines; empty for a single curve
 };
 
@@ -379,12 +325,16 @@ void write_charts(const std::vector<Chart>& charts, const std::filesystem::path&
     throw ConfigError(concat(file.string(), ": a picture's name must end in .png or .svg"));
   }
   const PictureFormat format = suffix == ".png" ? PictureFormat::kPng : PictureFormat::kSvg;
-  Canvas canvas(format, size.width, size.height * static_cast<double>(charts.size()));
-  for (const Chart& chart : charts) {
-    Drawing(chart, size, canvas).draw();
-    canvas.move_down(size.height);
+  // A tall picture of many panels is hard to look at.
+  constexpr std::size_t kMostInAColumn = 3;
+  const std::size_t columns = charts.size() > kMostInAColumn ? 2 : 1, rows = (charts.size() + columns - 1) / columns;
+  Sheet sheet(format, size.width * static_cast<double>(columns), size.height * static_cast<double>(rows));
+  for (std::size_t i = 0; i < charts.size(); ++i) {
+    sheet.begin_shift({size.width * static_cast<double>(i % columns), size.height * static_cast<double>(i / columns)});
+    Drawing(charts[i], size, sheet).draw();
+    sheet.end_shift();
   }
-  write_file(file, canvas.finish());
+  write_file(file, sheet.finish());
 }
 
 }  // namespace tandem::app

@@ -22,7 +22,8 @@ struct Point {
   friend bool operator==(const Point&, const Point&) = default;
 };
 
-/// Dashes tell calculated curves from measured ones of the same color.
+/// Dashes tell calculated curves from measured ones of the same color. There are eight colors: curves of a chart that
+/// come behind the eighth, and have a color of their own, are dashed in any case.
 enum class Stroke { kSolid, kDashed };
 
 /// How far values lie around a curve at `x`.
@@ -45,7 +46,8 @@ enum class Scale {
   kLog2,    // of values from 1 on: twice as many is as far everywhere
 };
 
-/// Curves are drawn in their order, later ones over earlier ones; a legend appears from two curves on.
+/// Curves are drawn in their order, later ones over earlier ones, and all of them over all bands; a legend appears from
+/// two curves on.
 struct Chart {
   std::string title, subtitle;
   std::string x_label, y_label;
@@ -62,7 +64,8 @@ struct ChartSize {
 };
 
 /// Writes the picture to `file`, whole or not at all; its name ends in .png or .svg. The format follows the name's
-/// ending. Several charts stand below each other, each of that size. Throws RunError when cairo fails.
+/// ending. Several charts stand below each other, from four on in two columns, each of that size. Throws RunError when
+/// cairo fails.
 void write_charts(const std::vector<Chart>& charts, const std::filesystem::path& file, const ChartSize& size = {});
 inline void write_chart(const Chart& chart, const std::filesystem::path& file, const ChartSize& size = {}) {
   write_charts({chart}, file, size);

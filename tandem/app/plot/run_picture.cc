@@ -1,11 +1,11 @@
 #include "tandem/app/plot/run_picture.h"
 
 #include <algorithm>
-#include <map>
-#include <set>
+#include <cmath>
+#include <iterator>
 #include <utility>
 
-#include "tandem/app/config/configuration.h"
+#include "tandem/app/plot/run_groups.h"
 #include "tandem/app/run/quantity_text.h"
 #include "tandem/app/run/update_metrics.h"
 #include "tandem/base/atomic_file.h"
@@ -108,83 +108,10 @@ std::string subtitle_of(const TrainOptions& options, const RunPaths& paths) {
                 options.devices, outcome(paths));
 }
 
-// A run as it is drawn: with what it recorded.
-struct Recorded {
-  const PlottedRun* run = nullptr;
-  TrainOptions options;
-  std::map<std::string, std::string> settings = {};  // those that make it another run, but for the seed
-};
-
-Recorded recorded_of(const PlottedRun& run) {
-  Recorded its{&run, read_recorded(run.paths.config())};
-  const OptionTable table = option_table(its.options);
-  for (const auto& option : table.options()) {
-    const bool counts = option->lifetime() == Lifetime::kRun || option->lifetime() == Lifetime::kStage;
-    if (counts && option->key() != "seed") its.settings[option->key()] = option->text();
-  }
-  return its;
-}
-
-std::string folder_name(const RunPaths& paths) {
-  const std::filesystem::path folder = paths.folder.lexically_normal();
-  // A path with a slash at its end has no file name, so its parent gives the folder's name.
-  return (folder.has_filename() ? folder : folder.parent_path()).filename().string();
-}
-
-// Runs that differ in their seeds alone; runs of one seed are apart, since one of them may be another's resume or copy.
-using Group = std::vector<const Recorded*>;
-std::vector<Group> groups_of(const std::vector<const Recorded*>& runs) {
-  std::vector<Group> groups;
-  for (const Recorded* run : runs) {
-    const auto fits = [run](const Group& group) {
-      return group.front()->settings == run->settings &&
-             std::ranges::none_of(group, [run](const Recorded* one) { return one->options.seed == run->options.seed; });
-    };
-    const auto found = std::ranges::find_if(groups, fits);
-    found != groups.end() ? found->push_back(run) : groups.push_back({run});
-  }
-  return groups;
-}
-
-// By the settings in which the groups differ, where they are few; else by the folders.
-std::vector<std::string> labels_of(const std::vector<Group>& groups) {
-  constexpr std::size_t kMostSettings = 2;
-  std::vector<std::string> keys;
-  for (const auto& setting : groups.front().front()->settings) {
-    const bool differs = std::ranges::any_of(groups, [&setting](const Group& group) {
-      const auto found = group.front()->settings.find(setting.first);
-      return found == group.front()->settings.end() || found->second != setting.second;
-    });
-    if (differs) keys.push_back(setting.first);
-  }
-  const bool by_algorithm = std::ranges::find(keys, "algo") != keys.end();
-  if (by_algorithm) keys = {"algo"};
-  std::vector<std::string> labels;
-  for (const Group& group : groups) {
-    const Recorded& first = *group.front();
-    if (keys.empty() || keys.size() > kMostSettings) {
-      labels.push_back(folder_name(first.run->paths));
-    } else if (by_algorithm) {
-      labels.push_back(first.options.algo);
-    } else {
-      labels.push_back(joined(keys, [&](const std::string& key) {
-        const auto found = first.settings.find(key);
-        return concat(key, " ", found == first.settings.end() ? "-" : found->second);
-      }));
-    }
-    if (group.size() > 1) labels.back() += concat(", ", group.size(), " seeds");
-  }
-  // Two groups of one label are told apart by their folders after all.
-  if (std::set<std::string>(labels.begin(), labels.end()).size() < labels.size()) {
-    for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = folder_name(groups[i].front()->run->paths);
-  }
-  return labels;
-}
-
 // "3 runs of ppo, 2 of impala".
-std::string counts_text(const std::vector<const Recorded*>& runs) {
+std::string counts_text(const std::vector<const RecordedRun*>& runs) {
   std::vector<std::pair<std::string, std::int64_t>> counts;
-  for (const Recorded* run : runs) {
+  for (const RecordedRun* run : runs) {
     const auto found = std::ranges::find(counts, run->options.algo, &std::pair<std::string, std::int64_t>::first);
     if (found != counts.end()) {
       ++found->second;
@@ -198,31 +125,77 @@ std::string counts_text(const std::vector<const Recorded*>& runs) {
   return text;
 }
 
-Curve curve_of(const Group& group, const std::string& metric, PlotAxis x, const std::string& label) {
-  std::vector<std::vector<Point>> curves;
-  for (const Recorded* run : group) {
+// The curves of a group, and what the subtitle says about them: the mean over its runs where all of them have values;
+// each run alone where no part of the axis is common to them. A run without a value has no part in a mean.
+struct GroupCurves {
+  std::vector<Curve> curves;
+  bool is_mean = false, is_cut = false, is_split = false;  // is_cut: some run goes on where others have ended
+};
+GroupCurves curves_of(const RunGroup& group, const std::string& metric, PlotAxis x, const std::string& label) {
+  std::vector<std::vector<Point>> all;
+  std::vector<const RecordedRun*> of;
+  for (const RecordedRun* run : group) {
     std::vector<Point> points = points_of(run->run->paths, metric, x);
-    if (!points.empty()) curves.push_back(std::move(points));
+    if (points.empty()) continue;
+    all.push_back(std::move(points));
+    of.push_back(run);
   }
-  if (curves.size() > 1) {
-    if (Curve mean = mean_curve(curves, label); !mean.points.empty()) return mean;
+  const std::string share = all.size() == group.size() ? concat(all.size()) : concat(all.size(), " of ", group.size());
+  const std::string its_label = group.size() > 1 ? concat(label, ", ", share, " seeds") : label;
+  if (all.size() < 2) return {{{its_label, all.empty() ? std::vector<Point>{} : all.front()}}};
+  if (Curve mean = mean_curve(all, its_label); !mean.points.empty()) {
+    constexpr double kMuch = 0.05;
+    double first = mean.points.front().x, last = mean.points.back().x;
+    const double common = last - first;
+    for (const std::vector<Point>& points : all) {
+      first = std::min(first, points.front().x);
+      last = std::max(last, points.back().x);
+    }
+    return {.curves = {std::move(mean)}, .is_mean = true, .is_cut = last - first - common > kMuch * (last - first)};
   }
-  return {label, curves.empty() ? std::vector<Point>{} : curves.front()};
+  GroupCurves apart{.curves = {}, .is_split = true};
+  for (std::size_t i = 0; i < all.size(); ++i)
+    apart.curves.push_back({concat(label, ", seed ", of[i]->options.seed), std::move(all[i])});
+  return apart;
 }
 
-// One run of several policies, whose returns may sum to zero: a curve for each.
-bool draw_policies(const Recorded& run, PlotAxis x, Chart& chart) {
-  const std::vector<std::string> returns = returns_of_policies(run.run->paths);
-  for (const std::string& name : returns) {
-    const std::string policy = name.substr(7, name.size() - 7 - std::string(kReturn).size() - 1);
-    chart.curves.push_back({"policy " + policy, points_of(run.run->paths, name, x)});
-  }
-  if (returns.empty()) return false;
-  chart.y_label = "mean return of each policy's last 100 episodes";
-  return true;
+// What there is to draw of a panel: a metric, under a name that the legend may show.
+struct Drawn {
+  const RunGroup* group = nullptr;
+  std::string metric, label;
+};
+
+// "policy a" of "policy/a/episode_return_mean".
+std::string label_of_policy(const std::string& metric) {
+  constexpr std::string_view kPolicy = "policy/";
+  return concat("policy ", metric.substr(kPolicy.size(), metric.rfind('/') - kPolicy.size()));
 }
 
-Chart chart_of(const std::vector<const Recorded*>& runs, const PlotOptions& options) {
+void add_curves(const std::vector<Drawn>& drawn, PlotAxis x, Chart& chart) {
+  bool has_mean = false, is_cut = false, is_split = false;
+  for (const Drawn& each : drawn) {
+    GroupCurves its = curves_of(*each.group, each.metric, x, each.label);
+    has_mean = has_mean || its.is_mean;
+    is_cut = is_cut || its.is_cut;
+    is_split = is_split || its.is_split;
+    std::ranges::move(its.curves, std::back_inserter(chart.curves));
+  }
+  if (has_mean)
+    chart.subtitle += concat("; means over seeds", is_cut ? ", where all have values" : "",
+                             ", with the 95 % confidence interval of each mean");
+  if (is_split) chart.subtitle += "; seeds that share no part of the axis are drawn one by one";
+}
+
+// Several policies whose returns sum to zero, as in a game, say nothing together.
+bool is_always_zero(const RunGroup& group) {
+  constexpr double kRounding = 1e-9;
+  return std::ranges::all_of(group, [](const RecordedRun* run) {
+    return std::ranges::all_of(points_of(run->run->paths, kReturn, PlotAxis::kSteps),
+                               [](const Point& point) { return std::abs(point.y) <= kRounding; });
+  });
+}
+
+Chart chart_of(const std::vector<const RecordedRun*>& runs, const PlotOptions& options) {
   const std::string metric = options.metric.value_or(kReturn);
   Chart chart{
       .title = runs.front()->options.env,
@@ -230,20 +203,26 @@ Chart chart_of(const std::vector<const Recorded*>& runs, const PlotOptions& opti
       .x_label = label_of(options.x),
       .y_label = label_of(metric),
       .half_window = options.half_window};
-  if (runs.size() == 1 && !options.metric && draw_policies(*runs.front(), options.x, chart)) return chart;
-  const auto threshold = [](const Recorded* run) { return run->run->threshold; };
+  const std::vector<RunGroup> groups = groups_of(runs);
+  std::vector<Drawn> drawn;
+  // The return of each policy, of one run or of seeds whose policies play against each other.
+  if (!options.metric && groups.size() == 1 && (runs.size() == 1 || is_always_zero(groups.front()))) {
+    for (const std::string& name : returns_of_policies(runs.front()->run->paths))
+      drawn.push_back({&groups.front(), name, label_of_policy(name)});
+  }
+  if (!drawn.empty()) {
+    chart.y_label = "mean return of each policy's last 100 episodes";
+    add_curves(drawn, options.x, chart);
+    return chart;
+  }
+  const auto threshold = [](const RecordedRun* run) { return run->run->threshold; };
   if ((metric == kReturn || metric == "eval_return_mean") &&
-      std::ranges::all_of(runs, [&](const Recorded* run) { return threshold(run) == threshold(runs.front()); })) {
+      std::ranges::all_of(runs, [&](const RecordedRun* run) { return threshold(run) == threshold(runs.front()); })) {
     chart.threshold = threshold(runs.front());
   }
-  const std::vector<Group> groups = groups_of(runs);
   const std::vector<std::string> labels = labels_of(groups);
-  bool has_band = false;
-  for (std::size_t i = 0; i < groups.size(); ++i) {
-    chart.curves.push_back(curve_of(groups[i], metric, options.x, labels[i]));
-    has_band = has_band || !chart.curves.back().band.empty();
-  }
-  if (has_band) chart.subtitle += "; means over seeds, with the 95 % confidence interval of each mean";
+  for (std::size_t i = 0; i < groups.size(); ++i) drawn.push_back({&groups[i], metric, labels[i]});
+  add_curves(drawn, options.x, chart);
   return chart;
 }
 
@@ -251,14 +230,14 @@ Chart chart_of(const std::vector<const Recorded*>& runs, const PlotOptions& opti
 
 std::vector<Chart> charts_of(const std::vector<PlottedRun>& runs, const PlotOptions& options) {
   TANDEM_CHECK(!runs.empty(), "there is no run to draw");
-  std::vector<Recorded> recorded;
+  std::vector<RecordedRun> recorded;
   for (const PlottedRun& run : runs) {
     if (options.metric) require_metric(run.paths, *options.metric);
     recorded.push_back(recorded_of(run));
   }
   // In the order in which environments come first.
-  std::vector<std::vector<const Recorded*>> panels;
-  for (const Recorded& run : recorded) {
+  std::vector<std::vector<const RecordedRun*>> panels;
+  for (const RecordedRun& run : recorded) {
     const auto found = std::ranges::find_if(
         panels, [&run](const auto& panel) { return panel.front()->options.env == run.options.env; });
     found != panels.end() ? found->push_back(&run) : panels.push_back({&run});

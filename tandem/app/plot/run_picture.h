@@ -32,10 +32,11 @@ struct PlotOptions {
 };
 
 /// A chart for each environment. Runs that differ in their seed alone are one curve, their mean with its 95 %
-/// confidence interval; runs are told apart by the settings in which they differ, else by their folder. The threshold
-/// is shown where all runs of a chart have the same and the metric is a return of the environment. A run that has no
-/// value yet has an empty curve. Throws ConfigError naming the metrics that there are when a run has lines and none of
-/// them the metric. `runs` must not be empty (InvariantError).
+/// confidence interval, where all of them have values; runs that share no part of the axis are curves of their own.
+/// labels_of() (run_groups.h) tells curves apart. Seeds of policies whose returns always sum to zero have a curve for
+/// each policy. The threshold is shown where all runs of a chart have the same and the metric is a return of the
+/// environment. A run that has no value yet has an empty curve. Throws ConfigError naming the metrics that there are
+/// when a run has lines and none of them the metric. `runs` must not be empty (InvariantError).
 [[nodiscard]] std::vector<Chart> charts_of(const std::vector<PlottedRun>& runs, const PlotOptions& options = {});
 
 /// Writes curve.png of a run, with what its summary.json says where that is there.

@@ -76,6 +76,70 @@ TEST_F(RunPictureTest, RunsAreToldApartByWhatDiffersAndElseByTheirFolders) {
   EXPECT_EQ(algorithms.subtitle, "2 runs of ppo, 1 of impala");
 }
 
+// As they were recorded when the clock of all seeds began with the first.
+TEST_F(RunPictureTest, SeedsThatShareNoPartOfTheAxisAreDrawnOneByOne) {
+  std::vector<PlottedRun> runs;
+  for (int seed = 0; seed < 3; ++seed) {
+    runs.push_back({run(concat("seed-", seed), "CartPole-v1", seed), {}});
+    write_file(runs.back().paths.metrics(),
+               concat("{\"env_steps\":0,\"wall_s\":", seed, ",\"episode_return_mean\":10}\n{\"env_steps\":100,",
+                      "\"wall_s\":", seed, ".5,\"episode_return_mean\":20}\n"));
+  }
+  const Chart apart = charts_of(runs, {.x = PlotAxis::kTime}).at(0);
+  ASSERT_EQ(apart.curves.size(), 3u);
+  EXPECT_THAT(apart.curves[2].label, ::testing::EndsWith(", seed 2"));
+  EXPECT_EQ(apart.curves[2].points.front(), (Point{2, 10}));
+  EXPECT_THAT(apart.subtitle, AllOf(HasSubstr("drawn one by one"), ::testing::Not(HasSubstr("means"))));
+  EXPECT_EQ(charts_of(runs).at(0).curves.size(), 1u);
+}
+
+TEST_F(RunPictureTest, AMeanSaysOfHowManySeedsItIsAndWhereItEnds) {
+  std::vector<PlottedRun> runs;
+  for (int seed = 0; seed < 3; ++seed) runs.push_back({run(concat("seed-", seed), "CartPole-v1", seed), {}});
+  write_file(runs[0].paths.metrics(), "");  // it has not come to its first update
+  write_file(runs[1].paths.metrics(),
+             "{\"env_steps\":0,\"episode_return_mean\":10}\n{\"env_steps\":100,\"episode_return_mean\":20}\n");
+  write_file(runs[2].paths.metrics(),
+             "{\"env_steps\":0,\"episode_return_mean\":30}\n{\"env_steps\":50,\"episode_return_mean\":30}\n");
+  const Chart chart = charts_of(runs).at(0);
+  ASSERT_EQ(chart.curves.size(), 1u);
+  EXPECT_THAT(chart.curves[0].label, ::testing::EndsWith(", 2 of 3 seeds"));
+  EXPECT_EQ(chart.curves[0].points.back(), (Point{50, 22.5}));
+  EXPECT_THAT(chart.subtitle, HasSubstr("where all have values"));
+}
+
+TEST_F(RunPictureTest, AFolderOfSeedsGivesItsNameToTheirCurve) {
+  std::vector<PlottedRun> runs;
+  for (const char* group : {"three", "again"}) {
+    std::filesystem::create_directory(folder / group);
+    for (int seed = 0; seed < 2; ++seed) runs.push_back({run(concat(group, "/seed-", seed), "CartPole-v1", seed), {}});
+  }
+  runs.push_back({run("alone", "CartPole-v1", 0), {}});
+  const Chart chart = charts_of(runs).at(0);
+  ASSERT_EQ(chart.curves.size(), 3u);
+  EXPECT_EQ(chart.curves[0].label, "three, 2 seeds");
+  EXPECT_EQ(chart.curves[1].label, "again, 2 seeds");
+  EXPECT_EQ(chart.curves[2].label, "alone");
+  const Chart single = charts_of({runs[0], runs[2]}).at(0);
+  EXPECT_EQ(single.curves[0].label, "three/seed-0");
+  EXPECT_EQ(single.curves[1].label, "again/seed-0");
+}
+
+TEST_F(RunPictureTest, SeedsOfPoliciesThatPlayAgainstEachOtherShowEachPolicysMean) {
+  std::vector<PlottedRun> runs;
+  for (int seed = 0; seed < 2; ++seed) {
+    runs.push_back({run(concat("seed-", seed), "KuhnPoker-v0", seed), {}});
+    write_file(runs.back().paths.metrics(),
+               concat("{\"env_steps\":8,\"episode_return_mean\":0,\"policy/a/episode_return_mean\":0.", seed + 1,
+                      ",\"policy/b/episode_return_mean\":-0.", seed + 1, "}\n"));
+  }
+  const Chart chart = charts_of(runs).at(0);
+  ASSERT_EQ(chart.curves.size(), 2u);
+  EXPECT_EQ(chart.curves[0].label, "policy a, 2 seeds");
+  EXPECT_NEAR(chart.curves[1].points.front().y, -0.15, 1e-12);
+  EXPECT_FALSE(chart.curves[1].band.empty());
+}
+
 TEST_F(RunPictureTest, EachEnvironmentHasAPanelOfItsOwn) {
   const std::vector<Chart> charts = charts_of(
       {{run("a", "CartPole-v1", 1), 475.0}, {run("p", "Pendulum-v1", 1), {}}, {run("b", "CartPole-v1", 2), 475.0}});

@@ -43,6 +43,14 @@ std::string value_text(double value) {
   return text.data();
 }
 
+std::string bound_text(double bound) {
+  const double size = std::abs(bound);
+  if (size >= 1000 && size < 1e7) return fixed(bound, 0);
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.4g", bound);
+  return text.data();
+}
+
 std::string counted(std::int64_t count, const std::string& thing) {
   return concat(count, " ", thing, count == 1 ? "" : "s");
 }

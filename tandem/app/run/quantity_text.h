@@ -18,6 +18,10 @@ namespace tandem::app {
 /// A return or a loss: "431.2", "-0.0312", "1.25e+06"; "-" when it is NaN.
 [[nodiscard]] std::string value_text(double value);
 
+/// A number that somebody chose, as a threshold: "475", "0.9", "-123.4", "20000". The shortest text with four
+/// significant digits and all digits before the point.
+[[nodiscard]] std::string bound_text(double bound);
+
 /// "1 shard", "2 shards".
 [[nodiscard]] std::string counted(std::int64_t count, const std::string& thing);
 

@@ -38,5 +38,14 @@ TEST(ValueTextTest, ShowsWhatIsUnknownAsADash) {
   EXPECT_EQ(value_text(2.5e-4), "2.50e-04");
 }
 
+TEST(BoundTextTest, IsTheShortestOfFourDigits) {
+  EXPECT_EQ(bound_text(0.9), "0.9");
+  EXPECT_EQ(bound_text(475), "475");
+  EXPECT_EQ(bound_text(-0.0123456), "-0.01235");
+  EXPECT_EQ(bound_text(-123.4), "-123.4");
+  EXPECT_EQ(bound_text(20'000), "20000");
+  EXPECT_EQ(bound_text(0), "0");
+}
+
 }  // namespace
 }  // namespace tandem::app

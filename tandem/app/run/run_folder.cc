@@ -16,6 +16,7 @@
 
 #include "tandem/app/run/program_name.h"
 #include "tandem/app/run/run_status.h"
+#include "tandem/app/run/seed_folders.h"
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/error.h"
 #include "tandem/base/json_reader.h"
@@ -188,7 +189,11 @@ RunPaths find_run(const fs::path& folder) {
     case FolderContent::kElse:
       break;
   }
-  throw ConfigError(concat(folder.string(), " is no run folder: it has no config.yaml"));
+  const std::vector<RunPaths> seeds = seed_runs(folder);
+  throw ConfigError(concat(
+      folder.string(), " is no run folder: it has no config.yaml",
+      seeds.empty() ? ""
+                    : concat("; it holds the runs of --seeds, name one of them, as ", seeds.front().folder.string())));
 }
 
 fs::path new_run_path(const fs::path& parent, std::string_view env, std::string_view algo,

@@ -50,6 +50,8 @@ std::string to_json(const Summary& summary) {
   json.key("devices").value(summary.devices).key("shards").value(summary.shards);
   json.key("total_steps").value(summary.total_steps);
   json.key("end").value(name_of(summary.end));
+  if (!summary.reason.empty())
+    json.key("reason").value(summary.reason).key("reached_return").value(summary.reached_return);
   if (summary.end == RunEnd::kFailed) json.key("failure").value(summary.failure);
   json.key("resumed").value(name_of(summary.resumed));
   write_members(json, to_record(summary.last));

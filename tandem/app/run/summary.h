@@ -48,8 +48,12 @@ struct Summary {
   std::string algo, env, devices;
   std::int64_t seed = 0, shards = 0, total_steps = 0;
   RunEnd end = RunEnd::kFinished;
+  /// Of a run that an evaluation ended before its last step: why, as a part of a sentence, and the mean return that was
+  /// reached; nothing elsewhere.
+  std::string reason = {};
+  double reached_return = 0;
   ResumeExactness resumed = ResumeExactness::kNeverResumed;
-  UpdateMetrics last = {};                          // wall_s: since the process started
+  UpdateMetrics last = {};                          // wall_s: as in a line of metrics.jsonl
   std::optional<std::int64_t> solved_at_env_steps;  // when episode_return_mean first reached the threshold
   std::string failure = {};                         // of a run that failed: what the error said
   std::string params_sha256, state_sha256;          // empty when it failed

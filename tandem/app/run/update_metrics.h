@@ -31,7 +31,7 @@ namespace tandem::app {
 /// Figures that are not known stay nothing, and are written as null.
 struct UpdateMetrics {
   std::int64_t updates = 0, env_steps = 0;  // since the run's start, resumes included
-  double wall_s = 0;                        // since this process started
+  double wall_s = 0;                        // since this process started; since the run began, of --seeds
   double env_steps_per_s = 0;               // of this process, its start-up left out
   // Means over the last 100 episodes, none before the first has ended. Returns of several agents are summed.
   std::optional<double> episode_return_mean = {}, episode_length_mean = {};

@@ -34,7 +34,9 @@ rl::EnvRegistry environments_of(const rl::EnvRegistry& environments, const Train
 
 std::optional<double> threshold_of(const rl::EnvRegistry& environments, const TrainOptions& options) {
   try {
-    return environments_of(environments, options).spec(options.env).reward_threshold;
+    const rl::EnvRegistry known = environments_of(environments, options);
+    const rl::MultiAgentEntry* several = known.find_multi_agent(options.env);
+    return several != nullptr ? several->spec.reward_threshold : known.spec(options.env).reward_threshold;
   } catch (const ConfigError&) {
     return std::nullopt;
   }

@@ -31,8 +31,8 @@ namespace tandem::app {
 /// does, and when there is no such environment.
 [[nodiscard]] rl::EnvRegistry environments_of(const rl::EnvRegistry& environments, const TrainOptions& options,
                                               const std::vector<std::filesystem::path>& instead = {});
-/// The return at which the options' environment counts as solved. None when it says none, has several agents, or is
-/// not known here, as when its plugin is gone.
+/// The return at which the options' environment counts as solved, of several agents the sum. None when it says none, or
+/// is not known here, as when its plugin is gone.
 [[nodiscard]] std::optional<double> threshold_of(const rl::EnvRegistry& environments, const TrainOptions& options);
 /// Each "NAME=VALUE" as a pair. Throws ConfigError for an item that is none.
 [[nodiscard]] rl::EnvOptionTexts option_texts(const std::vector<std::string>& items);

@@ -172,16 +172,18 @@ void RunRecord::evaluate(const learner::StateParts& policies, const rl::EnvRegis
   for (const auto& [name, values] : std::span(its.metrics).first(std::min<std::size_t>(2, its.metrics.size())))
     line += concat(", ", name, " ", values.empty() ? "-" : value_text(mean_of(values)));
   if (its.whole.cut_short > 0) line += concat("; ", its.whole.cut_short, " cut short after ", eval.max_steps, " steps");
-  reached_target_ = eval.stop_at && mean >= *eval.stop_at;
-  if (reached_target_) line += concat("; eval.stop_at ", *eval.stop_at, " is reached: the run ends");
+  if (eval.stop_at && mean >= *eval.stop_at) reached_ = mean;
+  if (reached_) line += concat("; eval.stop_at ", *eval.stop_at, " is reached: the run ends");
   tell(line);
 }
+
+double RunRecord::wall_seconds() const { return seconds_since_process_start() - place_.clock_from; }
 
 // Rates count from begin() and the steps made since, so that start-up and earlier processes are left out of them.
 void RunRecord::account(const rl::RunReport& report) {
   last_.updates = run_.updates();
   last_.env_steps = run_.env_steps();
-  last_.wall_s = seconds_since_process_start();
+  last_.wall_s = wall_seconds();
   last_.env_steps_per_s = static_cast<double>(run_.env_steps() - first_step_) / seconds_since(started_);
   last_.episodes = report.episodes;
   if (!run_.episodes().empty()) {
@@ -258,7 +260,7 @@ Summary RunRecord::summary_of(RunEnd end) const {
   Summary summary = app::summary_of(options_, progress_, end);
   summary.shards = run_.shards();
   summary.last = last_;
-  summary.last.wall_s = seconds_since_process_start();
+  summary.last.wall_s = wall_seconds();
   return summary;
 }
 
@@ -294,6 +296,11 @@ Summary RunRecord::finish(RunEnd end, const std::vector<learner::ReplicaTeam::Wo
   place_.progress.finish();
   if (written_update_ != last_.updates) write_metrics();
   Summary summary = summary_of(end);
+  if (reached_ && run_.env_steps() < options_.total_steps) {
+    summary.reached_return = *reached_;
+    summary.reason = concat("stopped by eval.stop_at = ", *options_.eval.stop_at, " (an evaluation's mean return is ",
+                            value_text(*reached_), ")");
+  }
   summary.params_sha256 = params_sha256;
   summary.state_sha256 = state_sha256;
   summary.last.env_steps = run_.env_steps();  // the last checkpoint may have learned from what was on its way
@@ -315,8 +322,9 @@ Summary RunRecord::finish(RunEnd end, const std::vector<learner::ReplicaTeam::Wo
   if (!replica_gradients_.empty()) account_gradients(summary);
   write_file(place_.folder.paths().summary(), to_json(summary) + "\n");
   draw_run(place_.folder.paths(), run_.spec().reward_threshold);
-  place_.log.info(concat(summary.end == RunEnd::kFinished ? "finished" : "stopped", " after update ", run_.updates(),
-                         ", environment step ", run_.env_steps(), "; state_sha256 ", summary.state_sha256));
+  place_.log.info(concat(summary.reason.empty() ? name_of(summary.end) : summary.reason, " after update ",
+                         run_.updates(), ", environment step ", run_.env_steps(), "; state_sha256 ",
+                         summary.state_sha256));
   return summary;
 }
 

@@ -46,7 +46,7 @@ class RunRecord {
   /// the folder's best/. Blocks until they are through.
   void evaluate(const learner::StateParts& policies, const rl::EnvRegistry& environments);
   /// Whether an evaluation reached eval.stop_at.
-  [[nodiscard]] bool reached_target() const { return reached_target_; }
+  [[nodiscard]] bool reached_target() const { return reached_.has_value(); }
   /// The run ends after this update, since this rank got this signal.
   void stopping(int rank, int signal);
   /// `saved_updates`: how many updates the last checkpoint holds; 0 without one.
@@ -61,6 +61,7 @@ class RunRecord {
   void failed(const std::string& why);
 
  private:
+  [[nodiscard]] double wall_seconds() const;
   [[nodiscard]] Summary summary_of(RunEnd end) const;
   void write_metrics();
   bool write_kept_line();
@@ -90,8 +91,8 @@ class RunRecord {
   // The update that was evaluated last, and where that was; the best mean return of an evaluation.
   std::int64_t evaluated_update_ = -1, evaluated_step_ = 0;
   std::optional<double> best_return_;
-  bool reached_target_ = false;
-  std::int64_t lines_every_ = 0;  // of the process that wrote the checkpoint; 0: there is none
+  std::optional<double> reached_;  // the mean return of an evaluation that is as large as eval.stop_at
+  std::int64_t lines_every_ = 0;   // of the process that wrote the checkpoint; 0: there is none
 };
 
 /// Writes the summary of a run that could not be built: it failed before its first update, or where it was to go on.

@@ -35,6 +35,8 @@ struct TrainPlace {
   KeptState* kept = nullptr;
   /// Called as its header says; null: nobody watches.
   const RunObserver* observer = nullptr;
+  /// Where the run's clock starts (wall_s): seconds after the process started.
+  double clock_from = 0;
 };
 
 /// How a run ended, and what any of its ranks was asked for by then: the same on all ranks. Only rank 0 gets the
