@@ -107,6 +107,21 @@ TEST(SeedsTest, TheFolderStandsForItsRunsInAPicture) {
   EXPECT_THAT(ended.err, HasSubstr("it holds the runs of --seeds, name one of them, as"));
 }
 
+TEST(SeedsTest, TheReportHasEachPolicyWhereTheyPlayAgainstEachOther) {
+  const TemporaryFolder place;
+  Child child(tandem({"train", "--env", "KuhnPoker-v0", "--seeds", "2", "--total-steps", "2048", "--run-dir",
+                      (place / "all").string()}));
+  const Ended ended = child.wait();
+  EXPECT_EQ(ended.exit_code, 0) << ended.err;
+  EXPECT_THAT(ended.out, AllOf(HasSubstr("return player_0 "), HasSubstr("mean return of player_1 "),
+                               Not(HasSubstr("mean return 0.0000"))));
+  const JsonValue report = read_json_file(place / "all" / "seeds.json");
+  EXPECT_NE(report.at("policy/player_0/episode_return_mean").as_double(), 0);
+  EXPECT_EQ(report.at("policy/player_0/confidence_low").as_double(),
+            -report.at("policy/player_1/confidence_high").as_double());
+  EXPECT_NE(report.at("seeds").as_array().at(1).find("policy/player_1/episode_return_mean"), nullptr);
+}
+
 TEST(SeedsTest, RanksTrainEachSeed) {
   const TemporaryFolder place;
   Command command = train_seeds(place / "all", "4096");

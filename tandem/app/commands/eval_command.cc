@@ -217,7 +217,9 @@ ExitCode run_command(const EvalCommand& command, const rl::EnvRegistry& environm
                                          },
                                      .shown = video.shown()});
     progress.end();
-    video.write(progress, whole.render_fps);
+    std::vector<std::string> agents;
+    for (const AgentEvaluation& agent : its.agents) agents.push_back(agent.agent);
+    video.write(progress, whole.render_fps, std::move(agents));
     std::cout << (command.output == Output::kJson ? json_of(its, played, video) : text_of(its, played) + video.text())
               << "\n";
   } catch (const StoppedBySignal&) {

@@ -81,8 +81,7 @@ void say_outcome(Progress& progress, const Summary& summary, const RunPaths& pat
   const UpdateMetrics& last = summary.last;
   progress.say(concat(summary.env, " ", summary.reason.empty() ? name_of(summary.end) : summary.reason, " after ",
                       count_text(static_cast<double>(last.env_steps)), " steps: mean return of the last 100 episodes ",
-                      last.episode_return_mean ? value_text(*last.episode_return_mean) : "unknown", ", ",
-                      count_text(last.env_steps_per_s), " steps/s"));
+                      return_text(last, "unknown"), ", ", count_text(last.env_steps_per_s), " steps/s"));
   if (summary.solved_at_env_steps) {
     progress.say(concat("solved after ", count_text(static_cast<double>(*summary.solved_at_env_steps)), " steps"));
   }

@@ -13,6 +13,7 @@
 #include "tandem/app/run/program_name.h"
 #include "tandem/app/run/quantity_text.h"
 #include "tandem/app/run/seed_folders.h"
+#include "tandem/app/run/update_metrics.h"
 #include "tandem/app/train/build_run.h"
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/error.h"
@@ -28,6 +29,7 @@ namespace {
 struct SeedResult {
   std::int64_t seed = 0;
   double episode_return = NAN;
+  std::vector<PolicyReturn> policies = {};  // of opposed_returns()
   std::optional<double> best_evaluation = {}, solved_at = {};
   double env_steps_per_s = 0;
 };
@@ -113,43 +115,86 @@ std::optional<double> number_of(const JsonValue& summary, std::string_view key) 
 
 SeedResult result_of(std::int64_t seed, const RunPaths& paths) {
   const JsonValue summary = read_json_file(paths.summary());
+  Record figures;
+  for (const auto& [name, value] : summary.as_object())
+    if (value.is_number()) figures.add(name, value.as_double());
+  const std::optional<double> episode_return = number_of(summary, "episode_return_mean");
   return {.seed = seed,
-          .episode_return = number_of(summary, "episode_return_mean").value_or(NAN),
+          .episode_return = episode_return.value_or(NAN),
+          .policies = opposed_returns(episode_return, figures),
           .best_evaluation = number_of(summary, "eval_return_best"),
           .solved_at = number_of(summary, "solved_at_env_steps"),
           .env_steps_per_s = number_of(summary, "env_steps_per_s").value_or(0)};
 }
 
-MeanInterval mean_of(const std::vector<SeedResult>& results) {
-  std::vector<double> returns;
-  for (const SeedResult& result : results) returns.push_back(result.episode_return);
-  return mean_interval(returns);
+// A return of each seed: the run's, or that of one of its policies.
+struct ReturnColumn {
+  std::string policy;  // empty: the run's
+  std::vector<double> returns = {};
+
+  [[nodiscard]] MeanInterval interval() const { return mean_interval(returns); }
+};
+
+ReturnColumn whole_return(const std::vector<SeedResult>& results) {
+  ReturnColumn column;
+  for (const SeedResult& result : results) column.returns.push_back(result.episode_return);
+  return column;
+}
+
+// A column for each policy where these play against each other in all runs; else empty.
+std::vector<ReturnColumn> policy_returns(const std::vector<SeedResult>& results) {
+  std::vector<ReturnColumn> columns;
+  for (const PolicyReturn& its : results.front().policies) columns.push_back({.policy = its.policy});
+  for (const SeedResult& result : results) {
+    if (result.policies.size() != columns.size()) return {};
+    for (std::size_t i = 0; i < columns.size(); ++i) columns[i].returns.push_back(result.policies[i].mean);
+  }
+  return columns;
 }
 
 std::string to_text(const std::vector<SeedResult>& results) {
   const auto cell = [](const std::optional<double>& value, const auto& text) {
     return align_right(value ? text(*value) : "-", 12);
   };
-  std::string text = concat(align_right("seed", 6), align_right("return", 12), align_right("best eval", 12),
-                            align_right("solved at", 12), align_right("steps/s", 12), "\n");
-  for (const SeedResult& result : results) {
-    text += concat(align_right(concat(result.seed), 6), align_right(value_text(result.episode_return), 12),
-                   cell(result.best_evaluation, value_text), cell(result.solved_at, count_text),
-                   align_right(count_text(result.env_steps_per_s), 12), "\n");
+  std::vector<ReturnColumn> columns = policy_returns(results);
+  if (columns.empty()) columns.push_back(whole_return(results));
+  const auto width_of = [](const ReturnColumn& column) { return std::max<std::size_t>(12, column.policy.size() + 2); };
+  std::string text = align_right("seed", 6);
+  for (const ReturnColumn& column : columns)
+    text += align_right(column.policy.empty() ? "return" : column.policy, width_of(column));
+  text += concat(align_right("best eval", 12), align_right("solved at", 12), align_right("steps/s", 12), "\n");
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    text += align_right(concat(results[i].seed), 6);
+    for (const ReturnColumn& column : columns) text += align_right(value_text(column.returns[i]), width_of(column));
+    text += concat(cell(results[i].best_evaluation, value_text), cell(results[i].solved_at, count_text),
+                   align_right(count_text(results[i].env_steps_per_s), 12), "\n");
   }
-  const MeanInterval of = mean_of(results);
-  return concat(text, "mean return ", value_text(of.mean), ", 95 % confidence interval ", value_text(of.mean - of.half),
-                " to ", value_text(of.mean + of.half), ", standard deviation ", value_text(of.deviation), "\n");
+  for (const ReturnColumn& column : columns) {
+    const MeanInterval of = column.interval();
+    text += concat("mean return ", column.policy.empty() ? "" : concat("of ", column.policy, " "), value_text(of.mean),
+                   ", 95 % confidence interval ", value_text(of.mean - of.half), " to ", value_text(of.mean + of.half),
+                   ", standard deviation ", value_text(of.deviation), "\n");
+  }
+  return text;
+}
+
+void write_interval(JsonWriter& json, const ReturnColumn& column) {
+  const std::string prefix = column.policy.empty() ? "" : concat("policy/", column.policy, "/");
+  const MeanInterval of = column.interval();
+  json.key(prefix + "episode_return_mean").value(of.mean).key(prefix + "confidence_low").value(of.mean - of.half);
+  json.key(prefix + "confidence_high").value(of.mean + of.half).key(prefix + "standard_deviation").value(of.deviation);
 }
 
 std::string to_json(const std::vector<SeedResult>& results) {
-  const MeanInterval of = mean_of(results);
   JsonWriter json;
-  json.begin_object().key("episode_return_mean").value(of.mean);
-  json.key("confidence_low").value(of.mean - of.half).key("confidence_high").value(of.mean + of.half);
-  json.key("standard_deviation").value(of.deviation).key("seeds").begin_array();
+  json.begin_object();
+  write_interval(json, whole_return(results));
+  for (const ReturnColumn& column : policy_returns(results)) write_interval(json, column);
+  json.key("seeds").begin_array();
   for (const SeedResult& result : results) {
     json.begin_object().key("seed").value(result.seed).key("episode_return_mean").value(result.episode_return);
+    for (const PolicyReturn& its : result.policies)
+      json.key(concat("policy/", its.policy, "/episode_return_mean")).value(its.mean);
     if (result.best_evaluation) json.key("eval_return_best").value(*result.best_evaluation);
     if (result.solved_at) json.key("solved_at_env_steps").value(*result.solved_at);
     json.key("env_steps_per_s").value(result.env_steps_per_s).end_object();

@@ -27,6 +27,7 @@ ShownEpisodes VideoRecording::shown() {
             film_.add({.episode = moment.episode,
                        .step = moment.step,
                        .episode_return = moment.episode_return,
+                       .agent_returns = moment.agent_returns,
                        .is_end = moment.is_end,
                        .picture = std::move(picture)});
           }};
@@ -36,8 +37,9 @@ void VideoRecording::check_stop() const {
   if (signals_ && signals_->asked() != StopRequest::kNone) throw StoppedBySignal{};
 }
 
-void VideoRecording::write(ProgressLine& progress, double render_fps) {
+void VideoRecording::write(ProgressLine& progress, double render_fps, std::vector<std::string> agents) {
   if (!signals_) return;
+  film_.name_agents(std::move(agents));
   facts_ = write_video(film_, options_, render_fps, signals_->token(), [&](std::int64_t done, std::int64_t all) {
     progress.show([&] { return concat("drawing the video, ", 100 * done / all, " %"); });
   });

@@ -3,7 +3,7 @@
 //   VideoRecording recording(command.video);         // throws what is wrong with the path
 //   options.shown = recording.shown();               // and calls check_stop() in on_step
 //   ... evaluate ...
-//   recording.write(progress, spec.render_fps);
+//   recording.write(progress, spec.render_fps, names);
 //
 // Threads: single-thread. Without a video it does nothing: a signal then ends the process, as it does in other commands
 // that only read.
@@ -14,6 +14,7 @@
 #include <exception>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tandem/app/commands/progress_line.h"
 #include "tandem/app/run/stop_signals.h"
@@ -36,9 +37,9 @@ class VideoRecording {
   [[nodiscard]] ShownEpisodes shown();
   /// Throws StoppedBySignal after a signal.
   void check_stop() const;
-  /// Writes the video, once, after the evaluation. `render_fps`: the spec's. Throws as write_video() does, and
-  /// StoppedBySignal.
-  void write(ProgressLine& progress, double render_fps);
+  /// Writes the video, once, after the evaluation. `render_fps`: the spec's; `agents`: the names of several. Throws as
+  /// write_video() does, and StoppedBySignal.
+  void write(ProgressLine& progress, double render_fps, std::vector<std::string> agents);
 
   /// A line for people, which begins with a line end; empty without a video.
   [[nodiscard]] std::string text() const;

@@ -103,7 +103,7 @@ std::string progress_text(const UpdateMetrics& metrics, const ProgressGoal& goal
   const double share = share_done(goal, metrics.env_steps);
   std::vector<std::string> parts{
       concat(share < 0.1 ? " " : "", static_cast<int>(share * 100), "%"),
-      concat("return ", metrics.episode_return_mean ? value_text(*metrics.episode_return_mean) : "-"),
+      concat("return ", return_text(metrics, "-")),
   };
   const std::vector<MetricText> its_own = env_metrics(metrics.figures, kShownMetrics);
   for (const MetricText& metric : its_own) parts.push_back(concat(metric.name, " ", metric.value));

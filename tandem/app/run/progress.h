@@ -33,7 +33,8 @@ struct ProgressEstimate {
 [[nodiscard]] ProgressEstimate estimate(const ProgressGoal& goal, std::int64_t env_steps, double elapsed_s);
 
 /// "42%  return 187.3  42.0k/100k steps  18.3k/s  0:03 left", as many of these parts as fit into `width` columns.
-/// Behind the return stand the first two metrics of the environment's own: "success 0.9300".
+/// Policies whose returns sum to zero are shown one by one, see return_text(). Behind the return stand the first two
+/// metrics of the environment's own: "success 0.9300".
 [[nodiscard]] std::string progress_text(const UpdateMetrics& metrics, const ProgressGoal& goal, double seconds_left,
                                         int width);
 /// Puts a bar before the line where there is room.

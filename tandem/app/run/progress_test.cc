@@ -48,6 +48,18 @@ TEST(ProgressLineTest, ShowsTheFirstTwoMetricsOfTheEnvironment) {
             "42%  return 187.3  success 0.9300  distance -  42.0k/100k steps  18.3k/s  0:03 left");
 }
 
+TEST(ProgressLineTest, ShowsEachPolicyWhereTheirReturnsSumToZero) {
+  UpdateMetrics metrics = metrics_at(42'000);
+  metrics.episode_return_mean = 0;
+  metrics.figures.add("policy/a/episode_return_mean", 0.25).add("policy/b/episode_return_mean", -0.25);
+  EXPECT_EQ(progress_text(metrics, {100'000, 0}, 3.2, 100),
+            "42%  return a 0.2500, b -0.2500  42.0k/100k steps  18.3k/s  0:03 left");
+  metrics.episode_return_mean = 0.5;
+  EXPECT_THAT(progress_text(metrics, {100'000, 0}, 3.2, 100), HasSubstr("return 0.5000 "));
+  metrics.episode_return_mean.reset();
+  EXPECT_THAT(progress_text(metrics, {100'000, 0}, 3.2, 100), HasSubstr("return - "));
+}
+
 TEST(ProgressLineTest, NeverIsWiderThanTheScreen) {
   for (int width = 0; width < 120; ++width) {
     EXPECT_LE(progress_line(metrics_at(42'000), {100'000, 0}, 3.2, width).size(), static_cast<std::size_t>(width));

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string_view>
 
 #include "tandem/app/run/quantity_text.h"
 #include "tandem/base/atomic_file.h"
+#include "tandem/base/text.h"
 
 namespace tandem::app {
 namespace {
@@ -71,6 +73,29 @@ std::string first_policy(const Record& figures) {
     if (name.starts_with(kPolicy)) return name.substr(kPolicy.size(), name.rfind('/') - kPolicy.size());
   }
   return "";
+}
+
+std::vector<PolicyReturn> opposed_returns(const std::optional<double>& sum, const Record& figures) {
+  constexpr std::string_view kReturn = "/episode_return_mean";
+  constexpr double kRounding = 1e-9;  // of sums of rewards that are not whole numbers
+  std::vector<PolicyReturn> returns;
+  double largest = 0;
+  for (const auto& [name, value] : figures.fields()) {
+    if (!name.starts_with(kPolicy) || !name.ends_with(kReturn)) continue;
+    const std::optional<double> mean = number_of(value);
+    if (!mean) return {};
+    returns.push_back({name.substr(kPolicy.size(), name.size() - kPolicy.size() - kReturn.size()), *mean});
+    largest = std::max(largest, std::abs(*mean));
+  }
+  const bool is_opposed = sum && returns.size() > 1 && std::abs(*sum) <= kRounding * (1 + largest);
+  return is_opposed ? returns : std::vector<PolicyReturn>{};
+}
+
+std::string return_text(const UpdateMetrics& metrics, const char* unknown) {
+  const std::vector<PolicyReturn> opposed = opposed_returns(metrics.episode_return_mean, metrics.figures);
+  if (!opposed.empty())
+    return joined(opposed, [](const PolicyReturn& its) { return concat(its.policy, " ", value_text(its.mean)); });
+  return metrics.episode_return_mean ? value_text(*metrics.episode_return_mean) : unknown;
 }
 
 std::vector<MetricText> env_metrics(const Record& figures, std::size_t most) {

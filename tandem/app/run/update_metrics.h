@@ -51,6 +51,18 @@ struct UpdateMetrics {
 /// name.
 [[nodiscard]] std::string first_policy(const Record& figures);
 
+/// The mean return of a policy among the figures (policy/NAME/episode_return_mean).
+struct PolicyReturn {
+  std::string policy;
+  double mean = 0;
+};
+/// The returns of several policies that sum to zero, as in a game in which one wins what others lose: the return, which
+/// is their sum, says nothing then. Empty where the return is another or not known, or there is one policy.
+[[nodiscard]] std::vector<PolicyReturn> opposed_returns(const std::optional<double>& sum, const Record& figures);
+/// The return as people are shown it: "187.3", "player_0 0.1200, player_1 -0.1200" of opposed_returns(), `unknown`
+/// before an episode has ended.
+[[nodiscard]] std::string return_text(const UpdateMetrics& metrics, const char* unknown);
+
 /// A metric of the environment's own (rl/env/env_metrics.h), as people are shown it; "-" where it is not known.
 struct MetricText {
   std::string name, value;

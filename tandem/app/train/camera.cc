@@ -35,6 +35,7 @@ void Camera::begin(std::int64_t first_episode, std::size_t count) {
   const std::int64_t left = shown_.episodes - first_episode;
   for (std::size_t env = 0; env < count && static_cast<std::int64_t>(env) < left; ++env) {
     watched_.push_back({.moment = {.episode = first_episode + static_cast<std::int64_t>(env) + 1}});
+    if (several_ != nullptr) watched_.back().moment.agent_returns.resize(several_->spec().agents.size());
     rl::Canvas canvas;
     draw(env, canvas);
     shown_.on_moment(watched_.back().moment, std::move(canvas));
@@ -46,7 +47,11 @@ void Camera::after_step(std::span<const rl::AgentArrays> arrays) {
     Watched& its = watched_[env];
     if (its.is_over) continue;
     // Agents that are out of the game get zeros.
-    for (const rl::AgentArrays& agent : arrays) its.moment.episode_return += agent.env.reward[env];
+    for (std::size_t agent = 0; agent < arrays.size(); ++agent) {
+      const double reward = arrays[agent].env.reward[env];
+      its.moment.episode_return += reward;
+      if (several_ != nullptr) its.moment.agent_returns[agent] += reward;
+    }
     ++its.moment.step;
     its.moment.is_end = its.end.has_value();
     its.is_over = its.moment.is_end || its.moment.step >= shown_.steps;

@@ -57,6 +57,7 @@ struct Evaluation {
 struct ShownMoment {
   std::int64_t episode = 0, step = 0;
   double episode_return = 0;
+  std::vector<double> agent_returns = {};  // of the same steps, in the environment's order; empty of a single agent
   bool is_end = false;
 };
 /// None are shown unless `episodes` is set. The first episodes of an evaluation, so many steps of each, are drawn:

@@ -15,9 +15,11 @@ namespace {
 constexpr double kUsualFps = 30;
 constexpr double kHeldSeconds = 1;  // the last moment of an episode, so that it is seen
 
-Caption caption_of(const Shot& shot) {
+std::string text_of(double episode_return) { return episode_return == 0 ? "0" : value_text(episode_return); }
+
+Caption caption_of(const Film& film, const Shot& shot) {
   return {.left = concat("episode ", shot.episode, shot.is_end ? ", ended after step " : ", step ", shot.step),
-          .right = concat("return ", shot.episode_return == 0 ? "0" : value_text(shot.episode_return)),
+          .right = film.returns_text(shot),
           .is_end = shot.is_end};
 }
 
@@ -32,9 +34,9 @@ std::vector<const Shot*> shown_shots(const Film& film, std::int64_t every) {
   return shown;
 }
 
-const VideoFrame& painted(Painter& painter, const Shot& shot) {
+const VideoFrame& painted(Painter& painter, const Film& film, const Shot& shot) {
   try {
-    return painter.paint(shot.picture, caption_of(shot));
+    return painter.paint(shot.picture, caption_of(film, shot));
   } catch (const RunError& error) {
     throw RunError(concat("step ", shot.step, " of episode ", shot.episode, ": ", error.what()));
   }
@@ -48,9 +50,22 @@ void Film::add(Shot shot) {
     throw RunError(concat("the pictures of the video take more than ", kMostBytes >> 20, " MiB before step ", shot.step,
                           " of episode ", shot.episode,
                           "; record less (--video-episodes, --video-steps), or draw smaller images"));
+  constexpr double kRounding = 1e-9;
+  sums_to_zero_ = sums_to_zero_ && std::abs(shot.episode_return) <= kRounding;
   const auto index = static_cast<std::size_t>(shot.episode - 1);
   if (index >= episodes_.size()) episodes_.resize(index + 1);
   episodes_[index].push_back(std::move(shot));
+}
+
+std::string Film::returns_text(const Shot& shot) const {
+  constexpr std::size_t kMostAgents = 3;  // that the strip has room for
+  const std::vector<double>& returns = shot.agent_returns;
+  if (!sums_to_zero_ || returns.size() < 2 || returns.size() > kMostAgents || agents_.size() != returns.size())
+    return concat("return ", text_of(shot.episode_return));
+  std::string text;
+  for (std::size_t agent = 0; agent < returns.size(); ++agent)
+    text += concat(agent == 0 ? "" : ", ", agents_[agent], " ", text_of(returns[agent]));
+  return text;
 }
 
 std::optional<VideoFacts> write_video(const Film& film, const VideoOptions& options, double fps,
@@ -72,14 +87,14 @@ std::optional<VideoFacts> write_video(const Film& film, const VideoOptions& opti
   if (file->looks_first()) {
     for (const Shot* shot : shots) {
       if (stop.stop_requested()) return std::nullopt;
-      file->look(painted(painter, *shot));
+      file->look(painted(painter, film, *shot));
       on_frame(++done, all);
     }
   }
   for (std::size_t i = 0; i < shots.size(); ++i) {
     if (stop.stop_requested()) return std::nullopt;
     const bool is_last = i + 1 == shots.size() || shots[i + 1]->episode != shots[i]->episode;
-    file->add(painted(painter, *shots[i]), {.episode = shots[i]->episode, .step = shots[i]->step},
+    file->add(painted(painter, film, *shots[i]), {.episode = shots[i]->episode, .step = shots[i]->step},
               is_last ? std::max(seconds, kHeldSeconds) : seconds);
     on_frame(++done, all);
   }

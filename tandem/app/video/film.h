@@ -12,6 +12,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tandem/rl/env/canvas.h"
@@ -38,6 +39,7 @@ inline constexpr std::int64_t kMostVideoSteps = 200'000;
 struct Shot {
   std::int64_t episode = 0, step = 0;
   double episode_return = 0;
+  std::vector<double> agent_returns = {};  // of several agents, whose sum is the return; else empty
   bool is_end = false;
   rl::Canvas picture = {};
 };
@@ -51,11 +53,18 @@ class Film {
   /// Appends a moment to its episode. Shots of an episode come in the order of its steps; those of others may come
   /// between. Throws RunError when all take more than kMostBytes.
   void add(Shot shot);
+  /// The names of several agents, in the order of Shot::agent_returns.
+  void name_agents(std::vector<std::string> names) { agents_ = std::move(names); }
+  /// What the strip says of the returns: "return 12.5"; "player_0 2.00, player_1 -2.00" where two or three agents are
+  /// named and their returns sum to zero at all moments, as in a game in which one wins what others lose.
+  [[nodiscard]] std::string returns_text(const Shot& shot) const;
   /// By episode, each in the order of its steps.
   [[nodiscard]] const std::vector<std::vector<Shot>>& episodes() const { return episodes_; }
 
  private:
   std::vector<std::vector<Shot>> episodes_;
+  std::vector<std::string> agents_;
+  bool sums_to_zero_ = true;  // all returns
   std::size_t bytes_ = 0;
 };
 

@@ -101,6 +101,20 @@ ShownGif read_gif(const std::filesystem::path& path) {
   return shown;
 }
 
+TEST_F(FilmTest, TheStripShowsEachAgentsReturnInAGameInWhichOneWinsWhatTheOtherLoses) {
+  Film game;
+  game.name_agents({"player_0", "player_1"});
+  game.add({.episode = 1, .step = 0, .agent_returns = {0, 0}});
+  game.add({.episode = 1, .step = 1, .agent_returns = {-2, 2}});
+  EXPECT_EQ(game.returns_text(game.episodes()[0][0]), "player_0 0, player_1 0");
+  EXPECT_EQ(game.returns_text(game.episodes()[0][1]), "player_0 -2.00, player_1 2.00");
+  game.add({.episode = 1, .step = 2, .episode_return = 1, .agent_returns = {-1, 2}});
+  EXPECT_EQ(game.returns_text(game.episodes()[0][1]), "return 0");
+  Film alone;
+  alone.add({.episode = 1, .step = 1});
+  EXPECT_EQ(alone.returns_text(alone.episodes()[0][0]), "return 0");
+}
+
 TEST_F(FilmTest, AGifShowsEveryMomentOfEachEpisodeAndHoldsTheLast) {
   const Film film = film_of_two();
   const VideoFacts facts = write(film, "a.gif", 20);
