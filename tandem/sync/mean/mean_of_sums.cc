@@ -49,17 +49,20 @@ std::int64_t count_untouched(const Sums& sums) {
 // The norm was not finite: because an element is not, which is named, or because the sum of squares overflows.
 [[noreturn]] void fail_not_finite(const Sums& sums, std::int64_t step) {
   const NotFinite whose = sums.whose ? sums.whose() : NotFinite{};
+  const std::optional<std::size_t> bad = first_not_finite(sums.gradients, sums.parameters);
+  const std::string which =
+      bad ? concat("the gradient of '", slot_of(sums.parameters, *bad).name, "' ",
+                   c10::IntArrayRef(slot_of(sums.parameters, *bad).shape), " summed over ", sums.of)
+          : "the global norm of the gradients";
   if (!whose.losses.empty()) {
-    throw RunError(concat("step ", step, ": the loss was not finite on ", whose.losses,
-                          ", and so the gradients summed ", "over ", sums.of,
-                          " are not. Look at what that loss is made of: an element of the batch that ",
-                          "is not finite, a division by zero, the logarithm of zero, or a number beyond the range of ",
-                          "its dtype.", whose.gradients, " The parameters are those of step ", step, "."));
+    throw RunError(
+        concat("step ", step, ": the loss was not finite on ", whose.losses, ", and so ", which, " is not. ",
+               "Look at what that loss is made of: an element of the batch that is not finite, a division by ",
+               "zero, the logarithm of zero, or a number beyond the range of its dtype.", whose.gradients,
+               " The parameters are those of step ", step, "."));
   }
-  if (const std::optional<std::size_t> bad = first_not_finite(sums.gradients, sums.parameters)) {
-    const model::ParameterSlot& slot = slot_of(sums.parameters, *bad);
-    throw RunError(concat("step ", step, ": the gradient of '", slot.name, "' ", c10::IntArrayRef(slot.shape),
-                          " summed over ", sums.of, " is not finite",
+  if (bad) {
+    throw RunError(concat("step ", step, ": ", which, " is not finite",
                           sums.compression.empty() ? "" : concat(" after ", sums.compression), ".", whose.gradients,
                           " The learning rate may be too high, or the loss divides by zero. The parameters are ",
                           "those of step ", step, "."));
