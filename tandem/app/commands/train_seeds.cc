@@ -227,7 +227,8 @@ ExitCode train_seeds(const TrainCommand& command, const rl::EnvRegistry& environ
   for (std::int64_t i = 0; i < command.seeds; ++i) {
     const std::int64_t seed = options.seed + i;
     const RunPaths paths = seed_run(folder, seed);
-    if (!options.quiet) std::cout << "seed " << seed << ", run " << i + 1 << " of " << command.seeds << std::endl;
+    if (!options.quiet)
+      std::cout << "seed " << seed << ", run " << i + 1 << " of " << command.seeds << '\n' << std::flush;
     if (const ExitCode code = train(of_seed(command, seed, folder)); code != ExitCode::kDone) {
       if (options.quiet) return code;
       std::cout << "stopped in run " << i + 1 << " of " << command.seeds << "; the same command with --run-dir "

@@ -330,7 +330,8 @@ void write_charts(const std::vector<Chart>& charts, const std::filesystem::path&
   const std::size_t columns = charts.size() > kMostInAColumn ? 2 : 1, rows = (charts.size() + columns - 1) / columns;
   Sheet sheet(format, size.width * static_cast<double>(columns), size.height * static_cast<double>(rows));
   for (std::size_t i = 0; i < charts.size(); ++i) {
-    sheet.begin_shift({size.width * static_cast<double>(i % columns), size.height * static_cast<double>(i / columns)});
+    const std::size_t row = i / columns, column = i % columns;
+    sheet.begin_shift({size.width * static_cast<double>(column), size.height * static_cast<double>(row)});
     Drawing(charts[i], size, sheet).draw();
     sheet.end_shift();
   }
