@@ -215,6 +215,7 @@ struct alignas(64) RankBlock {
   alignas(64) SharedCounter finished;      // collectives of which this rank has done its part
   std::atomic<std::int64_t> last_sign{0};  // when it last posted or finished one: nanoseconds of the steady clock
   std::atomic<bool> left{false};           // the rank destroyed its group and did not die
+  std::array<char, 1200> why_left{};       // its reason, if it gave one: written once, before `left`
   std::int32_t process = 0;
   cpu_set_t cores{};  // the cores that the rank may run on
   Closing closing;    // valid when the group says that this rank closed it

@@ -340,13 +340,12 @@ bool Member::close(Cause cause, int lost, const std::string& why) {
   return closed;
 }
 
-// The text of this rank's own reason is free as long as it has not closed the group.
 bool Member::fail(const std::string& why) {
   const MutexLock lock(closing_);
-  if (!control_.is_open()) return false;
-  std::array<char, sizeof(Closing::text)>& text = block(rank_).closing.text;
-  text[why.copy(text.data(), text.size() - 1)] = 0;
-  block(rank_).left.store(true, std::memory_order_seq_cst);
+  RankBlock& mine = block(rank_);
+  if (!control_.is_open() || mine.left.load()) return false;
+  mine.why_left[why.copy(mine.why_left.data(), mine.why_left.size() - 1)] = 0;
+  mine.left.store(true, std::memory_order_seq_cst);
   return true;
 }
 
@@ -354,7 +353,8 @@ bool Member::fail(const std::string& why) {
 void Member::on_hang_up(int peer) {
   const RankBlock& lost = block(peer);
   const bool left = lost.left.load();
-  const std::string why(lost.closing.text.data(), ::strnlen(lost.closing.text.data(), lost.closing.text.size()));
+  const std::string why =
+      left ? std::string(lost.why_left.data(), ::strnlen(lost.why_left.data(), lost.why_left.size())) : std::string();
   (void)close(left ? Cause::kLeft : Cause::kLost, peer,
               concat("rank ", name(peer), " (process ", lost.process, ") ",
                      !left         ? "died"
