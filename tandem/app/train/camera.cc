@@ -11,11 +11,11 @@ namespace tandem::app {
 Camera::Camera(rl::EnvGroup* one, rl::MultiAgentGroup* several, const ShownEpisodes& shown)
     : one_(one), several_(several), shown_(shown) {
   if (!(one_ != nullptr ? one_->can_render() : several_->can_render()))
-    throw ConfigError(
-        concat(one_ != nullptr ? one_->spec().id : several_->spec().id,
-               " draws no pictures, so there can be no video of it: give its struct a member "
-               "void render(tandem::rl::Canvas& canvas) const, or a class that steps many at once "
-               "void render(std::size_t env, tandem::rl::Canvas& canvas) const; docs/simulator.md, \"Watch it\", shows one"));
+    throw ConfigError(concat(
+        one_ != nullptr ? one_->spec().id : several_->spec().id,
+        " draws no pictures, so there can be no video of it: give its struct a member "
+        "void render(tandem::rl::Canvas& canvas) const, or a class that steps many at once "
+        "void render(std::size_t env, tandem::rl::Canvas& canvas) const; docs/simulator.md, \"Watch it\", shows one"));
   // The next episode begins within the step, so the last moment of one is drawn from there.
   const auto at_end = [this](int env) {
     const auto e = static_cast<std::size_t>(env);

@@ -152,9 +152,9 @@ void check_warm_start(const TrainOptions& options, const rl::EnvRegistry& enviro
         "its policy saw normalised observations, and this run does not normalise them: add "
         "normalize.observations: true");
   } else if (source.saw_normalized && source.normalizers.empty() && options.init_normalizers) {
-    faults.push_back(concat(source.place, " holds the scale of observations without the counts to go on from; name ",
-                            "the run or one of its checkpoints instead, or let the scale begin anew: ",
-                            "init_normalizers: false"));
+    faults.push_back(
+        concat(source.place, " holds the scale of observations without the counts to go on from; name ",
+               "the run or one of its checkpoints instead, or let the scale begin anew: ", "init_normalizers: false"));
   } else if (!source.saw_normalized && sees_normalized) {
     faults.emplace_back(
         "its policy saw observations as they are, and this run normalises them: add "

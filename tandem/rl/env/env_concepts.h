@@ -128,7 +128,9 @@ concept DrawsItself = requires(const Env& env, Canvas& canvas) {
 };
 /// It has a member of that name, of whatever form: one that is not called is most likely a mistake.
 template <typename Env>
-concept HasRender = requires { &Env::render; };
+concept HasRender = requires {
+  &Env::render;
+};
 
 /// Calls step() with action `row` of the arrays (EnvActions), in the form that `space` needs. The struct must have that
 /// form, which struct_faults() has checked; else InvariantError. The spans point into the caller's arrays and are valid

@@ -119,11 +119,12 @@ EnvLaw::EnvLaw(const EnvOption& option, std::string_view text) {
   const std::optional<Call> call = read_call(plain);
   const auto wanted = [&] { return concat(type_of(option), limits_text(option)); };
   if (!call) {
-    refuse(option, text,
-           concat("takes ", wanted(),
-                  is_number(option) || is_integer(option)
-                      ? ", or uniform(LOW, HIGH), log_uniform(LOW, HIGH), choice(VALUE, ...) or linear(FROM, TO) of such"
-                      : ", or choice(VALUE, ...) of such"));
+    refuse(
+        option, text,
+        concat("takes ", wanted(),
+               is_number(option) || is_integer(option)
+                   ? ", or uniform(LOW, HIGH), log_uniform(LOW, HIGH), choice(VALUE, ...) or linear(FROM, TO) of such"
+                   : ", or choice(VALUE, ...) of such"));
   }
   for (const std::string_view argument : call->arguments) {
     std::optional<EnvOptionValue> value = read_value(option, argument);
