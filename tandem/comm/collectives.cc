@@ -47,11 +47,10 @@ void require_reducible(const at::Tensor& tensor, ReduceOp op) {
                                                    : "convert it to a float, double or integer tensor first"));
 }
 
-// The sum over all members of a contiguous copy; integers are added as int64.
+// The sum over all members, in the tensor's own memory where that is contiguous; integers are added as int64.
 at::Tensor sum_over(Group& group, const at::Tensor& tensor, const Limits& limits) {
   const bool integral = at::isIntegralType(tensor.scalar_type(), /*includeBool=*/false);
-  const at::Tensor flat =
-      tensor.detach().to(integral ? at::kLong : tensor.scalar_type()).contiguous().clone().flatten();
+  const at::Tensor flat = tensor.detach().to(integral ? at::kLong : tensor.scalar_type()).contiguous().flatten();
   group.start_all_reduce(flat).wait(limits);
   return flat;
 }
@@ -87,16 +86,16 @@ void all_reduce(Group& group, const at::Tensor& tensor, ReduceOp op, const Limit
   const bool adds = op == ReduceOp::kSum || op == ReduceOp::kMean;
   at::Tensor result = adds ? sum_over(group, tensor, limits) : extreme_over(group, tensor, op, limits);
   if (op == ReduceOp::kMean) result.div_(group.size());
-  at::Tensor(tensor).copy_(result.view(tensor.sizes()));
+  if (!result.is_alias_of(tensor)) tensor.detach().copy_(result.view(tensor.sizes()));
 }
 
 void broadcast(Group& group, const at::Tensor& tensor, int root, const Limits& limits) {
   if (!tensor.defined() || tensor.layout() != at::kStrided) throw ConfigError("broadcast() takes a dense tensor");
   const at::NoGradGuard no_grad;
-  const at::Tensor copy = tensor.detach().contiguous().clone();
-  if (copy.numel() == 0) return group.barrier(limits);
-  group.broadcast(bytes_of_tensor(copy), root, limits);
-  if (group.rank() != root) at::Tensor(tensor).copy_(copy);
+  const at::Tensor own = tensor.detach(), contiguous = own.contiguous();  // one tensor where it is contiguous
+  if (own.numel() == 0) return group.barrier(limits);
+  group.broadcast(bytes_of_tensor(contiguous), root, limits);
+  if (group.rank() != root && !contiguous.is_same(own)) own.copy_(contiguous);
 }
 
 double mean(Group& group, double value, double rows, const Limits& limits) {

@@ -7,11 +7,10 @@
 #include <cmath>
 #include <functional>
 #include <limits>
-#include <thread>
 
 #include "tandem/base/error.h"
 #include "tandem/comm/host_group.h"
-#include "tandem/comm/local_group.h"
+#include "tandem/comm/testing/member_threads.h"
 #include "tandem/comm/world.h"
 #include "tandem/concurrency/testing/within.h"
 #include "tandem/shm/testing/process_world.h"
@@ -26,25 +25,6 @@ using ::testing::HasSubstr;
 using ::testing::StrEq;
 
 constexpr int kMembers = 3;
-
-// What each member of a group of threads throws, or "".
-std::vector<std::string> run_members(const std::function<void(Group&)>& work) {
-  const std::vector<std::unique_ptr<Group>> members = make_local_group(kMembers);
-  std::vector<std::string> outcomes(members.size());
-  std::vector<std::jthread> threads;
-  for (std::size_t rank = 0; rank < members.size(); ++rank) {
-    threads.emplace_back([&, rank] {
-      try {
-        work(*members[rank]);
-      } catch (const std::exception& error) {
-        members[rank]->abort(error.what());
-        outcomes[rank] = error.what();
-      }
-    });
-  }
-  threads.clear();
-  return outcomes;
-}
 
 // Compares each reduction of `mine(rank)` with what one process makes of all of them.
 std::string reduce_faults_of(Group& group, const std::function<torch::Tensor(int rank)>& mine, ReduceOp op,
@@ -105,10 +85,11 @@ std::string faults_of_copies_and_numbers(Group& group) {
 }
 
 TEST(CollectivesTest, ReductionsTakeAnyShapeStridesAndDtype) {
-  EXPECT_THAT(run_members([](Group& group) {
-                EXPECT_EQ(faults_of_all_kinds(group), "");
-                EXPECT_EQ(faults_of_copies_and_numbers(group), "");
-              }),
+  EXPECT_THAT(run_as_members(kMembers,
+                             [](Group& group) {
+                               EXPECT_EQ(faults_of_all_kinds(group), "");
+                               EXPECT_EQ(faults_of_copies_and_numbers(group), "");
+                             }),
               Each(StrEq("")));
 }
 
@@ -123,22 +104,25 @@ TEST(CollectivesTest, RanksThatAreProcessesGetTheSame) {
 }
 
 TEST(CollectivesTest, ANaNOfOneMemberIsNaNForAll) {
-  EXPECT_THAT(run_members([](Group& group) {
-                for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMean, ReduceOp::kMin, ReduceOp::kMax}) {
-                  const torch::Tensor mine = torch::ones({2});
-                  if (group.rank() == 1) mine[0] = std::nan("");
-                  all_reduce(group, mine, op);
-                  EXPECT_TRUE(mine[0].isnan().item<bool>());
-                  EXPECT_FALSE(mine[1].isnan().item<bool>());
-                }
-              }),
-              Each(StrEq("")));
+  EXPECT_THAT(
+      run_as_members(kMembers,
+                     [](Group& group) {
+                       for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMean, ReduceOp::kMin, ReduceOp::kMax}) {
+                         const torch::Tensor mine = torch::ones({2});
+                         if (group.rank() == 1) mine[0] = std::nan("");
+                         all_reduce(group, mine, op);
+                         EXPECT_TRUE(mine[0].isnan().item<bool>());
+                         EXPECT_FALSE(mine[1].isnan().item<bool>());
+                       }
+                     }),
+      Each(StrEq("")));
 }
 
 TEST(CollectivesTest, ShapesThatDifferAreNamed) {
   for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMax}) {
-    EXPECT_THAT(run_members([op](Group& group) { all_reduce(group, torch::ones({2 + group.rank()}), op); }),
-                ::testing::Contains(AllOf(HasSubstr("2"), HasSubstr("3"))));
+    EXPECT_THAT(
+        run_as_members(kMembers, [op](Group& group) { all_reduce(group, torch::ones({2 + group.rank()}), op); }),
+        ::testing::Contains(AllOf(HasSubstr("2"), HasSubstr("3"))));
   }
 }
 

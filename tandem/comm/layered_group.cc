@@ -146,7 +146,10 @@ class LayeredMember final : public Group {
   // began before any result can be broadcast inside. So all these sums are waited for first; the leader starts the sum
   // between the leaders for each at once.
   void finish(std::uint64_t ticket, const Limits& limits) override {
-    if (carrier_) return carrier_->wait(ticket, limits);
+    if (carrier_) {
+      require_order(carrier_->is_next(ticket));
+      return carrier_->wait(ticket, limits);
+    }
     require_order(!started_.empty() && ticket + started_.size() == next_);
     for (; summed_inside_ < started_.size(); ++summed_inside_) {
       Started& next = started_[summed_inside_];

@@ -149,7 +149,12 @@ class Carrier {
   /// Starts to replace `flat` by its sum over all members, and returns a ticket for wait(). Throws the failure that
   /// ended an earlier all_reduce.
   std::uint64_t start(const at::Tensor& flat);
-  /// Returns when the result is in place. Tickets are waited for in the order of the starts.
+  /// Whether this is the first of the started ones that was not waited for.
+  [[nodiscard]] bool is_next(std::uint64_t ticket) const {
+    const MutexLock lock(mutex_);
+    return ticket == waited_ && ticket < started_;
+  }
+  /// Returns when the result is in place. Only for a ticket that is_next().
   void wait(std::uint64_t ticket, const Limits& limits);
   /// Whether the member has waited for all that it started.
   [[nodiscard]] bool all_waited() const {

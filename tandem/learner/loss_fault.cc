@@ -28,8 +28,8 @@ struct Extreme {
 std::optional<Extreme> extreme_of(const at::Tensor& tensor) {
   if (!tensor.defined() || !tensor.is_floating_point() || tensor.numel() == 0) return std::nullopt;
   const at::Tensor flat = tensor.detach().to(at::kCPU, at::kDouble).flatten();
-  const at::Tensor magnitude =
-      flat.isfinite().logical_not().any().item<bool>() ? flat.isfinite().logical_not().to(at::kDouble) : flat.abs();
+  const at::Tensor bad = flat.isfinite().logical_not();
+  const at::Tensor magnitude = bad.any().item<bool>() ? bad.to(at::kDouble) : flat.abs();
   const auto at = magnitude.argmax().item<std::int64_t>();  // the first of equal ones
   const auto value = flat[at].item<double>();
   return Extreme{.magnitude = std::isfinite(value) ? std::abs(value) : HUGE_VAL, .value = value, .at = at};
@@ -50,13 +50,19 @@ std::string about_parts(const LossParts& parts) {
   return concat(first, others.empty() ? "" : concat(" (", others, ")"), ". ");
 }
 
+// What the rows of a minibatch say about a loss of them.
+struct RowsVerdict {
+  std::string text;
+  bool are_the_cause = false;
+};
+
 // The columns' valid rows of the minibatch, gathered. The first element that is not finite counts most, then the
 // largest.
-std::string about_rows(const LossFault& fault) {
+RowsVerdict about_rows(const LossFault& fault) {
   const ShardRows& rows = fault.rows;
   std::vector<std::int64_t> chosen;
   for (std::int64_t i = 0; i < rows.valid_rows; ++i) chosen.push_back(rows.row(i));
-  if (chosen.empty()) return "";
+  if (chosen.empty()) return {};
   Extreme worst;
   std::string where;
   for (const auto& [name, column] : rows.columns) {
@@ -70,12 +76,13 @@ std::string about_rows(const LossFault& fault) {
     where = concat("column '", name, "' in row ", row, elements > 1 ? concat(", element ", worst.at % elements) : "",
                    " of the shard", row_name.empty() ? "" : concat(" (", row_name, ")"));
   }
-  if (where.empty()) return "";
-  if (!std::isfinite(worst.magnitude))
-    return concat("Of what it was computed from, ", where, " is ", worst.value, ". ");
-  if (worst.magnitude > kLargest)
-    return concat("Of what it was computed from, ", where, " is ", worst.value, ", whose square is beyond float32. ");
-  return concat("What it was computed from is finite, at most ", worst.magnitude, ". ");
+  if (where.empty()) return {};
+  const bool is_finite = std::isfinite(worst.magnitude);
+  if (is_finite && worst.magnitude <= kLargest)
+    return {.text = concat("What it was computed from is finite, at most ", worst.magnitude, ". ")};
+  return {.text = concat("Of what it was computed from, ", where, " is ", worst.value,
+                         is_finite ? ", whose square is beyond float32. " : ". "),
+          .are_the_cause = true};
 }
 
 std::string about_parameters(const torch::nn::Module& module) {
@@ -101,10 +108,10 @@ std::string about_parameters(const torch::nn::Module& module) {
 
 std::string why_not_finite(const LossFault& fault, const torch::nn::Module& module) {
   const at::NoGradGuard no_grad;
-  const std::string rows = about_rows(fault);
-  // What came in is the cause; parameters need not be looked at.
-  const bool is_input = rows.starts_with("Of what");
-  return concat(about_parts(fault.parts), rows, is_input ? "Mend it where it is made" : about_parameters(module));
+  const RowsVerdict rows = about_rows(fault);
+  // Where what came in is the cause, parameters need not be looked at.
+  return concat(about_parts(fault.parts), rows.text,
+                rows.are_the_cause ? "Mend it where it is made" : about_parameters(module));
 }
 
 }  // namespace tandem::learner

@@ -18,23 +18,27 @@ class Module;
 
 namespace tandem::model {
 
-/// A tensor of the module, as a message names it: `parameter "first.weight"`.
-struct NamedResident {
-  std::string name;
-  at::Tensor tensor;
-  at::Tensor home{};  // the view of flat memory where its values belong; undefined: it has no home and stays
+/// A tensor of a module and the view of flat memory where its values belong.
+struct Home {
+  at::Tensor tensor, home;
 };
 
-/// Every defined parameter and buffer of the module; a tensor that is registered twice comes once.
-[[nodiscard]] std::vector<NamedResident> residents_of(const torch::nn::Module& module);
+/// A parameter or buffer of a module, as a message names it: `parameter "first.weight"`.
+struct NamedTensor {
+  std::string name;
+  at::Tensor tensor;
+};
 
-/// Two tensors of which some bytes are the same; none when there are no such two. Tensors without memory of their own
-/// layout (sparse, meta) and empty ones share nothing.
-[[nodiscard]] std::optional<std::pair<std::string, std::string>> sharing_memory(const std::vector<NamedResident>& all);
+/// Every defined parameter and buffer of the module; one that is registered twice comes under each of its names.
+[[nodiscard]] std::vector<NamedTensor> all_tensors_of(const torch::nn::Module& module);
+
+/// Two different tensors of the module of which some bytes are the same; none when there are no such two. Tensors
+/// without memory of their own layout (sparse, meta) and empty ones share nothing.
+[[nodiscard]] std::optional<std::pair<std::string, std::string>> sharing_memory(const torch::nn::Module& module);
 
 /// Copies the values of each tensor that lies elsewhere to its home and makes it a view of that again. Throws
-/// ConfigError, before anything is changed, naming a tensor whose device, dtype or shape is another now, or that shares
-/// memory with another of `all`.
-void bring_home(std::vector<NamedResident>& all);
+/// ConfigError, before anything is changed, naming a tensor whose device, dtype or shape is another now, or two tensors
+/// of the module that share memory. Where all are at home it compares addresses, and nothing more.
+void return_home(const torch::nn::Module& module, const std::vector<Home>& homes);
 
 }  // namespace tandem::model

@@ -125,7 +125,7 @@ void check_devices(const std::vector<LayoutParameter>& trainable, Faults& faults
 
 // Two different tensors over the same memory would be torn apart by moving one to a place of its own.
 void check_overlap(const torch::nn::Module& module, Faults& faults) {
-  const auto two = sharing_memory(residents_of(module));
+  const auto two = sharing_memory(module);
   if (!two) return;
   faults.push_back(concat(two->first, " and ", two->second,
                           " are different tensors over the same memory; to tie them, "

@@ -27,10 +27,8 @@ namespace {
 
 struct Resident {
   at::Tensor parameter;
-  at::Tensor home;                   // the view of its slot
-  const void* home_begin = nullptr;  // where its values begin; elsewhere means that somebody moved it
-  std::uint32_t version = 0;         // of its gradient view at bind(): a later one means that something was written
-  const void* sealed = nullptr;      // its gradient at seal(), or none
+  std::uint32_t version = 0;     // of its gradient view at bind(): a later one means that something was written
+  const void* sealed = nullptr;  // its gradient at seal(), or none
   std::uint32_t sealed_version = 0;
 };
 
@@ -63,6 +61,7 @@ struct FlatParameters::State {
   FlatLayout layout;
   std::vector<FlatBuffer> buffers;
   std::vector<std::vector<Resident>> residents;  // per buffer and slot
+  std::vector<Home> homes;                       // of all of them, in that order
   std::vector<at::Tensor> parameters;
   std::vector<std::string> frozen;
   std::shared_ptr<Reaches> marks;
@@ -87,7 +86,8 @@ struct FlatParameters::State {
         at::Tensor view = plain_view(buffer.values, like, buffer.slots[s].offset);
         view.copy_(parameter);
         parameter.set_data(view);
-        inside.push_back({.parameter = parameter, .home = view, .home_begin = parameter.const_data_ptr()});
+        inside.push_back({.parameter = parameter});
+        homes.push_back({parameter, view});
       }
     }
   }
@@ -104,22 +104,6 @@ struct FlatParameters::State {
     }
     for (const LayoutParameter& each : layout.trainable) marks->names.push_back(each.names.front());
     for (std::size_t i = 0; i < layout.trainable.size(); ++i) hook_on(layout.trainable[i].tensor, marks, i);
-  }
-
-  // Compares addresses, because nothing tells when a parameter's storage is replaced.
-  void return_home() {
-    const auto is_home = [](const Resident& each) { return each.parameter.const_data_ptr() == each.home_begin; };
-    const auto all_are = [&](const auto& slots) { return std::ranges::all_of(slots, is_home); };
-    if (std::ranges::all_of(residents, all_are)) return;
-    std::vector<NamedResident> all = residents_of(*module);
-    for (NamedResident& each : all) {
-      for (const auto& slots : residents) {
-        const auto found =
-            std::ranges::find_if(slots, [&](const Resident& one) { return one.parameter.is_same(each.tensor); });
-        if (found != slots.end()) each.home = found->home;
-      }
-    }
-    bring_home(all);
   }
 
   // Prepares one parameter's .grad for the next passes.
@@ -280,7 +264,7 @@ void FlatParameters::bind(Gradients& gradients) {
                              "\" was frozen when FlatParameters was made and requires a gradient ",
                              "now, which nothing would apply; make FlatParameters after unfreezing"));
   }
-  state_->return_home();
+  return_home(*state_->module, state_->homes);
   state_->passes = State::Passes::kOpen;
   state_->bound = &gradients;
   std::ranges::fill(state_->marks->marks, 0);
@@ -335,7 +319,7 @@ void FlatParameters::require_seal() const {
 void FlatParameters::collect() {
   TANDEM_CHECK(state_->bound != nullptr, "collect() without bind()");
   require_seal();
-  if (state_->passes != State::Passes::kWritten) state_->watch->require_unchanged();
+  if (state_->passes == State::Passes::kOpen) state_->watch->require_unchanged();
   const at::NoGradGuard no_grad;
   Gradients& gradients = *state_->bound;
   auto& present = state_->present;

@@ -118,7 +118,7 @@ class FlatParameters {
   using Stray = std::function<void(const std::string& parameter)>;
   void on_stray(Stray stray);
   /// Throws ConfigError naming a parameter or buffer that was registered, replaced or removed since the module was
-  /// bound (module_watch.h). collect() does so, too, after backward passes.
+  /// bound (module_watch.h). collect() does so, too, after backward passes that were not sealed.
   void require_same_module();
   /// After a backward pass: from now on, until the next pass, no gradient may change. require_seal() and collect()
   /// throw ConfigError naming one that did (zero_grad(), clipping).

@@ -10,7 +10,6 @@
 
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
-#include "tandem/model/flat_home.h"
 
 namespace tandem::model {
 namespace {
@@ -61,7 +60,6 @@ ModuleBuffers::ModuleBuffers(std::shared_ptr<torch::nn::Module> module) : module
   const at::NoGradGuard no_grad;
   named_ = list_buffers(*module_);
   check(named_);
-  homes_.resize(named_.size());
   std::vector<at::ScalarType> dtypes;
   for (const auto& [name, tensor] : named_) {
     if (std::ranges::find(dtypes, tensor.scalar_type()) == dtypes.end()) dtypes.push_back(tensor.scalar_type());
@@ -69,12 +67,12 @@ ModuleBuffers::ModuleBuffers(std::shared_ptr<torch::nn::Module> module) : module
   for (const auto dtype : dtypes) {
     auto& flat = flats_.emplace_back(make_flat(named_, dtype));
     auto slot = flat.slots.begin();
-    for (std::size_t i = 0; i < named_.size(); ++i) {
-      const at::Tensor& tensor = named_[i].second;
+    for (const auto& [name, tensor] : named_) {
       if (tensor.scalar_type() != dtype) continue;
-      homes_[i] = flat.values.narrow(0, slot->offset, slot->count).view(slot->shape).variable_data();
-      homes_[i].copy_(tensor);
-      tensor.set_data(homes_[i]);
+      at::Tensor view = flat.values.narrow(0, slot->offset, slot->count).view(slot->shape).variable_data();
+      view.copy_(tensor);
+      tensor.set_data(view);
+      homes_.push_back({tensor, view});
       ++slot;
     }
     starts_.push_back(flat.values.clone());
@@ -92,17 +90,6 @@ void ModuleBuffers::restore_start() {
   for (std::size_t i = 0; i < flats_.size(); ++i) flats_[i].values.copy_(starts_[i]);
 }
 
-void ModuleBuffers::return_home() {
-  bool all_home = true;
-  for (std::size_t i = 0; i < named_.size(); ++i)
-    all_home = all_home && named_[i].second.const_data_ptr() == homes_[i].const_data_ptr();
-  if (all_home) return;
-  std::vector<NamedResident> all = residents_of(*module_);
-  for (NamedResident& each : all) {
-    const auto found = std::ranges::find_if(named_, [&](const auto& one) { return one.second.is_same(each.tensor); });
-    if (found != named_.end()) each.home = homes_[static_cast<std::size_t>(found - named_.begin())];
-  }
-  bring_home(all);
-}
+void ModuleBuffers::return_home() { model::return_home(*module_, homes_); }
 
 }  // namespace tandem::model

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "tandem/model/flat_home.h"
 #include "tandem/model/flat_parameters.h"
 
 namespace tandem::model {
@@ -51,7 +52,7 @@ class ModuleBuffers {
   std::vector<FlatModuleBuffer> flats_;
   std::vector<at::Tensor> starts_;  // per flat tensor
   std::vector<std::pair<std::string, at::Tensor>> named_;
-  std::vector<at::Tensor> homes_;  // per named buffer: the view where it must lie
+  std::vector<Home> homes_;
 };
 
 }  // namespace tandem::model

@@ -6,6 +6,7 @@
 
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/model/flat_home.h"
 
 namespace tandem::model {
 namespace {
@@ -21,14 +22,8 @@ struct Own : torch::nn::Module {
 
 Names names_of(const torch::nn::Module& module) {
   Names names;
-  const auto note = [&](const auto& items, const char* kind) {
-    for (const auto& item : items) {
-      if (item.value().defined())
-        names.emplace_back(concat(kind, " \"", item.key(), "\""), item.value().unsafeGetTensorImpl());
-    }
-  };
-  note(module.named_parameters(), "parameter");
-  note(module.named_buffers(), "buffer");
+  for (const NamedTensor& each : all_tensors_of(module))
+    names.emplace_back(each.name, each.tensor.unsafeGetTensorImpl());
   return names;
 }
 

@@ -22,7 +22,7 @@ using AfterStep = std::function<void(DataParallel&, torch::nn::Sequential&, cons
 
 // Runs `work` after a step, on two ranks with different rows.
 std::vector<std::string> after_a_step(const AfterStep& work) {
-  return run_as_ranks(2, [&](comm::Group& group) {
+  return run_as_members(2, [&](comm::Group& group) {
     torch::nn::Sequential net(torch::nn::Linear(3, 4), torch::nn::BatchNorm1d(4), torch::nn::Linear(4, 1));
     DataParallel parallel(net.ptr(), group, with_sgd());
     const torch::Tensor x = torch::linspace(-1, 1 + group.rank(), 6).view({2, 3});

@@ -47,7 +47,7 @@ struct LazyNet : torch::nn::Module {
 using LazyWork = std::function<void(DataParallel&, LazyNet&, torch::optim::SGD&, const torch::Tensor& x)>;
 
 std::vector<std::string> run_lazy(const LazyWork& work, const DataParallelOptions& options = without_optimizer()) {
-  return run_as_ranks(2, [&](comm::Group& group) {
+  return run_as_members(2, [&](comm::Group& group) {
     const auto net = std::make_shared<LazyNet>();
     DataParallel parallel(net, group, options);
     torch::optim::SGD sgd(net->parameters(), torch::optim::SGDOptions(0.1));
@@ -90,36 +90,36 @@ TEST(DataParallelMisuseTest, ALayerWithoutParametersMayCome) {
 }
 
 TEST(DataParallelMisuseTest, ParametersThatSetDataTiesAreNamed) {
-  EXPECT_THAT(run_as_ranks(2,
-                           [](comm::Group& group) {
-                             torch::nn::Sequential net(torch::nn::Linear(3, 3), torch::nn::Linear(3, 3));
-                             DataParallel parallel(net.ptr(), group, without_optimizer());
-                             net->parameters()[2].set_data(net->parameters()[0].data());
-                             parallel.backward(net->forward(torch::ones({2, 3})).mean(), 2);
-                           }),
+  EXPECT_THAT(run_as_members(2,
+                             [](comm::Group& group) {
+                               torch::nn::Sequential net(torch::nn::Linear(3, 3), torch::nn::Linear(3, 3));
+                               DataParallel parallel(net.ptr(), group, without_optimizer());
+                               net->parameters()[2].set_data(net->parameters()[0].data());
+                               parallel.backward(net->forward(torch::ones({2, 3})).mean(), 2);
+                             }),
               Each(AllOf(HasSubstr("parameter \"0.weight\" and parameter \"1.weight\" share memory"),
                          HasSubstr("registering one tensor under both names"))));
 }
 
 TEST(DataParallelMisuseTest, ABufferThatIsAViewOfAParameterIsRefused) {
   EXPECT_THAT(
-      run_as_ranks(1,
-                   [](comm::Group& group) {
-                     const auto net = std::make_shared<LazyNet>();
-                     net->register_buffer("row", net->first->weight.detach()[1]);
-                     DataParallel parallel(net, group, without_optimizer());
-                   }),
+      run_as_members(1,
+                     [](comm::Group& group) {
+                       const auto net = std::make_shared<LazyNet>();
+                       net->register_buffer("row", net->first->weight.detach()[1]);
+                       DataParallel parallel(net, group, without_optimizer());
+                     }),
       Each(HasSubstr("parameter \"first.weight\" and buffer \"row\" are different tensors over the same memory")));
 }
 
 TEST(DataParallelMisuseTest, AFrozenParameterThatIsAViewOfAnotherIsRefused) {
   EXPECT_THAT(
-      run_as_ranks(1,
-                   [](comm::Group& group) {
-                     const auto net = std::make_shared<LazyNet>();
-                     net->register_parameter("tied", net->first->weight.detach().view({12}), false);
-                     DataParallel parallel(net, group, without_optimizer());
-                   }),
+      run_as_members(1,
+                     [](comm::Group& group) {
+                       const auto net = std::make_shared<LazyNet>();
+                       net->register_parameter("tied", net->first->weight.detach().view({12}), false);
+                       DataParallel parallel(net, group, without_optimizer());
+                     }),
       Each(HasSubstr("are different tensors over the same memory; to tie them, register the same tensor twice")));
 }
 
@@ -259,26 +259,26 @@ TEST(DataParallelMisuseTest, WeightsMayBeLoadedIntoABoundModule) {
   saved->register_module("norm", torch::nn::BatchNorm1d(3))->running_mean.fill_(3);
   std::ostringstream file;
   torch::save(saved, file);
-  EXPECT_THAT(run_as_ranks(2,
-                           [&](comm::Group& group) {
-                             const auto net = std::make_shared<LazyNet>();
-                             const auto norm = net->register_module("norm", torch::nn::BatchNorm1d(3));
-                             DataParallel parallel(net, group, with_sgd());
-                             std::istringstream in(file.str());
-                             auto bound = net;
-                             torch::load(bound, in);
-                             const torch::Tensor x = torch::ones({2, 3});
-                             const torch::Tensor before = net->first->weight.detach().clone();
-                             EXPECT_TRUE(before.equal(saved->first->weight));
-                             parallel.backward(net->forward(x), 2);
-                             const torch::Tensor grad = net->first->weight.grad().clone() / 2;
-                             parallel.step();
-                             EXPECT_TRUE(torch::allclose(net->first->weight.detach(), before - 0.1 * grad));
-                             EXPECT_TRUE(norm->running_mean.eq(3).all().item<bool>());
-                             const torch::Tensor& flat = parallel.replica().parameters().buffers()[0].values;
-                             EXPECT_TRUE(net->first->weight.is_alias_of(flat));
-                             parallel.require_same_state();
-                           }),
+  EXPECT_THAT(run_as_members(2,
+                             [&](comm::Group& group) {
+                               const auto net = std::make_shared<LazyNet>();
+                               const auto norm = net->register_module("norm", torch::nn::BatchNorm1d(3));
+                               DataParallel parallel(net, group, with_sgd());
+                               std::istringstream in(file.str());
+                               auto bound = net;
+                               torch::load(bound, in);
+                               const torch::Tensor x = torch::ones({2, 3});
+                               const torch::Tensor before = net->first->weight.detach().clone();
+                               EXPECT_TRUE(before.equal(saved->first->weight));
+                               parallel.backward(net->forward(x), 2);
+                               const torch::Tensor grad = net->first->weight.grad().clone() / 2;
+                               parallel.step();
+                               EXPECT_TRUE(torch::allclose(net->first->weight.detach(), before - 0.1 * grad));
+                               EXPECT_TRUE(norm->running_mean.eq(3).all().item<bool>());
+                               const torch::Tensor& flat = parallel.replica().parameters().buffers()[0].values;
+                               EXPECT_TRUE(net->first->weight.is_alias_of(flat));
+                               parallel.require_same_state();
+                             }),
               Each(StrEq("")));
 }
 
@@ -297,7 +297,7 @@ void expect_steps_of_one_process(const Freeze& freeze) {
     expected->forward(torch::cat({rows(0), rows(1)})).backward();
     adam.step();
   }
-  EXPECT_THAT(run_as_ranks(
+  EXPECT_THAT(run_as_members(
                   2,
                   [&](comm::Group& group) {
                     const auto net = start->copy();
@@ -327,15 +327,15 @@ TEST(DataParallelMisuseTest, ALayerThatWasFrozenAtTheStartMayBeUnfrozen) {
 }
 
 TEST(DataParallelMisuseTest, ALayerThatOneRankAloneUnfreezesIsAnError) {
-  EXPECT_THAT(run_as_ranks(2,
-                           [](comm::Group& group) {
-                             const auto net = std::make_shared<LazyNet>();
-                             net->first->bias.set_requires_grad(false);
-                             DataParallel parallel(net, group, without_optimizer());
-                             net->first->bias.set_requires_grad(group.rank() == 1);
-                             parallel.backward(net->forward(torch::ones({2, 3})), 2);
-                             parallel.average();
-                           }),
+  EXPECT_THAT(run_as_members(2,
+                             [](comm::Group& group) {
+                               const auto net = std::make_shared<LazyNet>();
+                               net->first->bias.set_requires_grad(false);
+                               DataParallel parallel(net, group, without_optimizer());
+                               net->first->bias.set_requires_grad(group.rank() == 1);
+                               parallel.backward(net->forward(torch::ones({2, 3})), 2);
+                               parallel.average();
+                             }),
               Each(HasSubstr("differ")));
 }
 

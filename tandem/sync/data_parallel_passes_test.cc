@@ -49,7 +49,7 @@ void expect_same_line(Line& net, Line& expected) {
 using LineWork = std::function<void(DataParallel&, Line&, int rank)>;
 
 std::vector<std::string> run_lines(const LineWork& work, const DataParallelOptions& options) {
-  return run_as_ranks(kLineRanks, [&](comm::Group& group) {
+  return run_as_members(kLineRanks, [&](comm::Group& group) {
     const auto net = std::make_shared<Line>();
     DataParallel parallel(net, group, options);
     work(parallel, *net, group.rank());
@@ -171,22 +171,22 @@ TEST(DataParallelPassesTest, TwoNetworksTrainAgainstEachOther) {
     alone.maker_loss(z).backward();
     makes.step();
   }
-  EXPECT_THAT(run_as_ranks(kLineRanks,
-                           [&](comm::Group& group) {
-                             const Gan gan;
-                             DataParallel maker(gan.maker, group, with_sgd()), judge(gan.judge, group, with_sgd());
-                             for (int step = 0; step < 3; ++step) {
-                               const torch::Tensor x = line_rows(group.rank(), step),
-                                                   z = line_rows(group.rank(), step + 1);
-                               judge.accumulate(gan.real_loss(x), group.rank() + 1);
-                               judge.backward(gan.fake_loss(z), {.counted = Pass::Counted::kSame});
-                               judge.step();
-                               maker.backward(gan.maker_loss(z), group.rank() + 1);
-                               maker.step();
-                             }
-                             expect_same_line(*gan.judge, *alone.judge);
-                             expect_same_line(*gan.maker, *alone.maker);
-                           }),
+  EXPECT_THAT(run_as_members(kLineRanks,
+                             [&](comm::Group& group) {
+                               const Gan gan;
+                               DataParallel maker(gan.maker, group, with_sgd()), judge(gan.judge, group, with_sgd());
+                               for (int step = 0; step < 3; ++step) {
+                                 const torch::Tensor x = line_rows(group.rank(), step),
+                                                     z = line_rows(group.rank(), step + 1);
+                                 judge.accumulate(gan.real_loss(x), group.rank() + 1);
+                                 judge.backward(gan.fake_loss(z), {.counted = Pass::Counted::kSame});
+                                 judge.step();
+                                 maker.backward(gan.maker_loss(z), group.rank() + 1);
+                                 maker.step();
+                               }
+                               expect_same_line(*gan.judge, *alone.judge);
+                               expect_same_line(*gan.maker, *alone.maker);
+                             }),
               Each(StrEq("")));
 }
 

@@ -54,7 +54,7 @@ using RankWork = std::function<void(DataParallel&, Net&, int rank)>;
 std::vector<std::string> run_ranks(
     int size, const DataParallelOptions& options, const RankWork& work,
     const std::function<std::int64_t(int rank)>& width = [](int) { return 4; }) {
-  return run_as_ranks(size, [&](comm::Group& group) {
+  return run_as_members(size, [&](comm::Group& group) {
     auto net = std::make_shared<Net>(width(group.rank()));
     DataParallel parallel(net, group, options);
     work(parallel, *net, group.rank());
