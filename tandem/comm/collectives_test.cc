@@ -171,9 +171,10 @@ TEST(CollectivesTest, WhatAGroupItselfDoesNotTakeNamesTheFunctionThatDoes) {
               }),
               HasSubstr("give room for 2"));
   EXPECT_THAT(refusal_of([](Group& group) {
-                Pending first = group.start_all_reduce(torch::ones({1})),
-                        second = group.start_all_reduce(torch::ones({1}));
-                second.wait(within(1s));
+                std::vector<Pending> pending;
+                pending.push_back(group.start_all_reduce(torch::ones({1})));
+                pending.push_back(group.start_all_reduce(torch::ones({1})));
+                pending.back().wait(within(1s));
               }),
               HasSubstr("in the order of their start"));
 }
