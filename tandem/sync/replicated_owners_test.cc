@@ -71,7 +71,7 @@ void train_owned(Replica& replica, Strategy& strategy, int first, int last) {
   }
 }
 
-constexpr int kSteps = 6;
+constexpr int kStepsOfOwners = 6;
 
 struct Case {
   const char* name;
@@ -122,7 +122,7 @@ class OwnerUpdatesLawTest : public ::testing::TestWithParam<std::size_t> {
 };
 
 TEST_P(OwnerUpdatesLawTest, EveryStrategyHasTheSameStateOnAnyNumberOfReplicas) {
-  const auto work = [](Replica& replica, Strategy& strategy) { train_owned(replica, strategy, 0, kSteps); };
+  const auto work = [](Replica& replica, Strategy& strategy) { train_owned(replica, strategy, 0, kStepsOfOwners); };
   std::string expected = model::state_sha256(state_after(world_of(case_, ReplicatedOptions{}, 1), work));
   for (const int replicas : {1, 2, 3, 4}) {
     // A replica rounds its own sum of bfloat16 once a shard, so that depends on the number of replicas.
@@ -137,7 +137,7 @@ TEST_P(OwnerUpdatesLawTest, EveryStrategyHasTheSameStateOnAnyNumberOfReplicas) {
 
 // As variables in the host's memory are, of replicas that compute elsewhere; here the copy lies on the same device.
 TEST_P(OwnerUpdatesLawTest, WhatIsUpdatedInACopyHasTheSameStateAndGoesOnFromACheckpoint) {
-  const auto whole = [](Replica& replica, Strategy& of) { train_owned(replica, of, 0, kSteps); };
+  const auto whole = [](Replica& replica, Strategy& of) { train_owned(replica, of, 0, kStepsOfOwners); };
   const auto start = [](Replica& replica, Strategy& of) { train_owned(replica, of, 0, 4); };
   for (const StrategyOptions& strategy : strategies()) {
     if (std::holds_alternative<ReplicatedOptions>(strategy)) continue;
@@ -147,7 +147,7 @@ TEST_P(OwnerUpdatesLawTest, WhatIsUpdatedInACopyHasTheSameStateAndGoesOnFromAChe
     const model::NamedTensors saved = state_after(copied, start);
     const auto rest = [&saved](Replica& replica, Strategy& of) {
       of.load_whole_state(saved);
-      train_owned(replica, of, 4, kSteps);
+      train_owned(replica, of, 4, kStepsOfOwners);
     };
     EXPECT_EQ(model::state_sha256(state_after(copied, rest)), model::state_sha256(state_after(in_place, whole)))
         << "strategy " << strategy.index();
@@ -174,7 +174,7 @@ TEST(OwnerUpdatesTest, StateOfOneStrategyGoesOnUnderAnotherOnOtherReplicas) {
   const Case adam = cases().front();
   const std::string expected =
       model::state_sha256(state_after(world_of(adam, ReplicatedOptions{}, 1), [](Replica& replica, Strategy& strategy) {
-        train_owned(replica, strategy, 0, kSteps);
+        train_owned(replica, strategy, 0, kStepsOfOwners);
       }));
   for (const StrategyOptions& before : strategies()) {
     const model::NamedTensors saved = state_after(
@@ -182,7 +182,7 @@ TEST(OwnerUpdatesTest, StateOfOneStrategyGoesOnUnderAnotherOnOtherReplicas) {
     for (const StrategyOptions& after : strategies()) {
       const auto go_on = [&saved](Replica& replica, Strategy& strategy) {
         strategy.load_whole_state(saved);
-        train_owned(replica, strategy, 4, kSteps);
+        train_owned(replica, strategy, 4, kStepsOfOwners);
       };
       EXPECT_EQ(model::state_sha256(state_after(world_of(adam, after, 2), go_on)), expected)
           << before.index() << " to " << after.index();
@@ -198,7 +198,7 @@ TEST(OwnerUpdatesTest, BeginningAgainBetweenStepsChangesNothing) {
       const auto work = [again](Replica& replica, Strategy& strategy) {
         train_owned(replica, strategy, 0, 3);
         for (int i = 0; i < again; ++i) strategy.begin(kNoLimits);
-        train_owned(replica, strategy, 3, kSteps);
+        train_owned(replica, strategy, 3, kStepsOfOwners);
       };
       states.push_back(model::state_sha256(state_after(world_of(adam, options, 3), work)));
     }
@@ -269,11 +269,11 @@ TEST(OwnerUpdatesTest, AStateOfAnotherModelIsRefusedAndChangesNothing) {
       EXPECT_THAT(error.what(), HasSubstr("'optimizer.exp_avg.f32.sparse'"));
       ++refused;
     }
-    train_owned(replica, strategy, 2, kSteps);
+    train_owned(replica, strategy, 2, kStepsOfOwners);
   };
   const std::string expected =
       model::state_sha256(state_after(world_of(adam, ReplicatedOptions{}, 1), [](Replica& replica, Strategy& strategy) {
-        train_owned(replica, strategy, 0, kSteps);
+        train_owned(replica, strategy, 0, kStepsOfOwners);
       }));
   EXPECT_EQ(model::state_sha256(state_after(world_of(adam, DividedOptions{}, 2), load)), expected);
   EXPECT_EQ(refused, 2);
