@@ -6,12 +6,12 @@ set(TANDEM_PUBLIC_HEADERS
   # Train a LibTorch model
   learner/fit.h
   sync/data_parallel.h
+  sync/local_steps.h
   sync/rank_sampler.h
   learner/replica_team.h
   learner/learner.h
   learner/replayed_loss.h
   sync/strategies.h
-  sync/strategy.h
   device/device_set.h
   sync/mean/gradient_compression.h
   sync/mean/cast_compression.h

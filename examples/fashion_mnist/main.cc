@@ -41,10 +41,34 @@ struct Options {
   double learning_rate = 2e-3;
   sync::StrategyKind strategy = sync::StrategyKind::kReplicated;
   std::optional<int> replicas_to_aggregate;  // of sync_replicas; nothing: all
-  std::pair<int, double> slow{0, 1.0};       // a replica of the run, and how many times as long its steps take
+  sync::LocalStepsOptions local_steps;
+  std::pair<int, double> slow{0, 1.0};  // a replica of the run, and how many times as long its steps take
   Precision precision = Precision::kFloat32;
   comm::WorldFlags world;
 };
+
+// Of --strategy local_steps.
+void add_local_steps_options(CLI::App& app, sync::LocalStepsOptions& options) {
+  const auto words = [](const auto& map) { return CLI::CheckedTransformer(map).description(""); };
+  const std::map<std::string, sync::Outer> outers{{"average", sync::Outer::kAverage},
+                                                  {"nesterov", sync::Outer::kNesterov}};
+  const std::map<std::string, sync::Wire> wires{
+      {"full", sync::Wire::kFull}, {"int8", sync::Wire::kInt8}, {"int4", sync::Wire::kInt4}};
+  app.add_option("--every", options.every, "Of --strategy local_steps: a replica's steps between two exchanges")
+      ->capture_default_str();
+  app.add_option("--outer", options.outer,
+                 "Likewise: what is done with the mean way of the replicas: average, or nesterov (DiLoCo)")
+      ->transform(words(outers))
+      ->default_str("average");
+  app.add_option("--outer-learning-rate", options.outer_lr, "Of --outer nesterov")->capture_default_str();
+  app.add_option("--fragments", options.fragments, "Parts of the parameters that are exchanged in turn")
+      ->capture_default_str();
+  app.add_option("--overlap", options.overlap, "Steps that a replica makes while an exchange travels")
+      ->capture_default_str();
+  app.add_option("--wire", options.wire, "How ways travel: full, int8 or int4")
+      ->transform(words(wires))
+      ->default_str("full");
+}
 
 int parse(int argc, char** argv, Options& options) {
   CLI::App app(
@@ -63,16 +87,19 @@ int parse(int argc, char** argv, Options& options) {
                                                              {"divided", sync::StrategyKind::kDivided},
                                                              {"parameter_server", sync::StrategyKind::kParameterServer},
                                                              {"asynchronous", sync::StrategyKind::kAsynchronous},
-                                                             {"sync_replicas", sync::StrategyKind::kSyncReplicas}};
+                                                             {"sync_replicas", sync::StrategyKind::kSyncReplicas},
+                                                             {"local_steps", sync::StrategyKind::kLocalSteps}};
   app.add_option("--strategy", options.strategy,
                  "Who keeps the optimizer's state and updates what: replicated, divided or parameter_server; "
-                 "asynchronous, which waits for nobody and has other numbers each time; or sync_replicas, which makes "
-                 "steps of the first gradients to come")
+                 "asynchronous, which waits for nobody and has other numbers each time; sync_replicas, which makes "
+                 "steps of the first gradients to come; or local_steps, for slow links: replicas make steps of their "
+                 "own, and exchange after some of them")
       ->transform(CLI::CheckedTransformer(strategies).description(""))
       ->default_str("replicated");
   app.add_option("--replicas-to-aggregate", options.replicas_to_aggregate,
                  "Of --strategy sync_replicas: gradients of a step (default: one of each replica)")
       ->check(CLI::Range(1, 1024));
+  add_local_steps_options(app, options.local_steps);
   app.add_option("--slow", options.slow,
                  "A replica that sleeps until its steps take FACTOR times as long, to see what a straggler costs")
       ->option_text("REPLICA FACTOR");
@@ -104,6 +131,7 @@ sync::StrategyOptions strategy_of(const Options& options) {
   if (options.replicas_to_aggregate && synchronous == nullptr)
     throw ConfigError("--replicas-to-aggregate has no effect without --strategy sync_replicas");
   if (synchronous != nullptr) synchronous->replicas_to_aggregate = options.replicas_to_aggregate;
+  if (auto* local = std::get_if<sync::LocalStepsOptions>(&strategy)) *local = options.local_steps;
   return strategy;
 }
 
@@ -249,8 +277,8 @@ void train(const Options& options, const learner::Ranks& ranks) {
   for (int epoch = 1; epoch <= options.epochs; ++epoch) {
     const auto start = std::chrono::steady_clock::now();
     result.loss = train_epoch(team, options, epoch);
-    result.train_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     (void)team.state();  // without lockstep the replicas are not equal before
+    result.train_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     result.test_accuracy = test_accuracy(team, test);
     result.images_per_s =
         static_cast<double>(team.member(0).learner.batch().plan().used) * epoch / result.train_seconds;

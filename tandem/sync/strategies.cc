@@ -1,5 +1,6 @@
 #include "tandem/sync/strategies.h"
 
+#include "tandem/sync/local/local_steps_strategy.h"
 #include "tandem/sync/replicated.h"
 #include "tandem/sync/variables/asynchronous.h"
 #include "tandem/sync/variables/sync_replicas.h"
@@ -33,6 +34,10 @@ Made make(const AsynchronousOptions& options, Replica& replica, comm::Group& gro
 
 Made make(const SyncReplicasOptions& options, Replica& replica, comm::Group& group) {
   return std::make_unique<SyncReplicas>(replica, group, options);
+}
+
+Made make(const LocalStepsOptions& options, Replica& replica, comm::Group& group) {
+  return std::make_unique<LocalStepsStrategy>(replica, group, options);
 }
 
 }  // namespace

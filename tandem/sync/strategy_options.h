@@ -22,7 +22,13 @@
 namespace tandem::sync {
 
 /// The strategies as a user names them: the alternatives of StrategyOptions, in their order.
-enum class StrategyKind { kReplicated, kDivided, kParameterServer, kAsynchronous, kSyncReplicas };
+enum class StrategyKind { kReplicated, kDivided, kParameterServer, kAsynchronous, kSyncReplicas, kLocalSteps };
+
+/// Whether every step is made of the gradients of all replicas, so that numbers do not depend on how many there are.
+[[nodiscard]] constexpr bool is_lockstep(StrategyKind strategy) {
+  return strategy == StrategyKind::kReplicated || strategy == StrategyKind::kDivided ||
+         strategy == StrategyKind::kParameterServer;
+}
 
 /// Whether numbers depend on which replica is fast; is_reproducible() knows settings of kSyncReplicas that do not.
 [[nodiscard]] constexpr bool depends_on_speed(StrategyKind strategy) {
@@ -77,6 +83,20 @@ enum class Standby {
   // Yes: another rank, on another host if there is one, makes each step, too, before there are tokens of the next, and
   // takes over.
   kAnotherRank,
+};
+
+/// What is done with the mean of the replicas' ways under kLocalSteps. A replica's way is the difference between its
+/// parameters and those that all had after the exchange before.
+enum class Outer {
+  kAverage,   // it is gone: all go on from the mean of their parameters (local SGD)
+  kNesterov,  // it is the gradient of a step of SGD with Nesterov momentum (DiLoCo)
+};
+
+/// How the replicas' ways travel under kLocalSteps.
+enum class Wire {
+  kFull,  // in the parameters' dtype, or float32 if that is narrower
+  kInt8,  // 8 bits an element and a float32 for each 256; what is rounded off is part of the next way
+  kInt4,  // 4 bits an element, likewise
 };
 
 /// A factor of a step's learning rate.
@@ -162,6 +182,22 @@ struct SyncReplicasOptions {
   std::vector<std::string> average_of{};  // parameters that equal one of these or begin with it and a dot; empty: all
 };
 
+/// Every replica makes optimizer steps of its own; every so many of them, and when all agree (Strategy::agree()), the
+/// replicas exchange how far they came (docs/local_steps.md). For slow links: 1 / `every` of the bytes of kReplicated.
+/// The number of replicas is part of what a run is.
+struct LocalStepsOptions {
+  MeanOptions mean{};       // over the replica's own shards
+  std::int64_t every = 50;  // a replica's steps between two exchanges of a parameter; H of the papers
+  Outer outer = Outer::kAverage;
+  double outer_lr = 0.7, outer_momentum = 0.9;  // of kNesterov
+  // Parameters are exchanged in so many parts, one after the other, each every `every` steps (Streaming DiLoCo).
+  int fragments = 1;
+  // An exchange is over this many steps after it has begun, or before another collective of the program, and travels
+  // meanwhile. Less than every / fragments. A replica keeps what its steps do in between.
+  std::int64_t overlap = 0;
+  Wire wire = Wire::kFull;
+};
+
 /// The choices of TensorFlow's optimizer: gradients of each variable are averaged on their own, rows of sparse
 /// gradients are divided by the gradients that have them, and any worker may use a token.
 [[nodiscard]] inline SyncReplicasOptions tensorflow_compatible() {
@@ -173,13 +209,13 @@ struct SyncReplicasOptions {
 }
 
 /// The strategy of a run with its options. The alternatives are in the order of StrategyKind.
-using StrategyOptions =
-    std::variant<ReplicatedOptions, DividedOptions, ParameterServerOptions, AsynchronousOptions, SyncReplicasOptions>;
+using StrategyOptions = std::variant<ReplicatedOptions, DividedOptions, ParameterServerOptions, AsynchronousOptions,
+                                     SyncReplicasOptions, LocalStepsOptions>;
 
 /// The options of a strategy that was only named.
 [[nodiscard]] inline StrategyOptions options_of(StrategyKind kind) {
-  const StrategyOptions all[]{ReplicatedOptions{}, DividedOptions{}, ParameterServerOptions{}, AsynchronousOptions{},
-                              SyncReplicasOptions{}};
+  const StrategyOptions all[]{ReplicatedOptions{},   DividedOptions{},      ParameterServerOptions{},
+                              AsynchronousOptions{}, SyncReplicasOptions{}, LocalStepsOptions{}};
   TANDEM_CHECK(static_cast<std::size_t>(kind) < std::size(all), "strategy ", static_cast<int>(kind));
   return all[static_cast<std::size_t>(kind)];
 }
@@ -278,6 +314,31 @@ struct StrategyFault {
   }
   if (options.average_decay && !(*options.average_decay >= 0 && *options.average_decay < 1))
     fault("average_decay", concat("is a decay of ", *options.average_decay, "; at least 0 and less than 1"));
+  return faults;
+}
+
+[[nodiscard]] inline std::vector<StrategyFault> faults_of(const LocalStepsOptions& options) {
+  std::vector<StrategyFault> faults = faults_of(options.mean);
+  const auto fault = [&faults](const char* option, std::string problem) {
+    faults.push_back({concat("local_steps.", option), std::move(problem)});
+  };
+  if (options.every < 1) fault("every", concat("is ", options.every, " steps; at least 1"));
+  if (options.fragments < 1) fault("fragments", concat("is ", options.fragments, "; at least 1"));
+  if (!(options.outer_lr > 0)) fault("outer_lr", concat("is ", options.outer_lr, "; give a positive number"));
+  if (!(options.outer_momentum >= 0 && options.outer_momentum < 1))
+    fault("outer_momentum", concat("is ", options.outer_momentum, "; at least 0 and less than 1"));
+  if (options.every < 1 || options.fragments < 1) return faults;
+  const std::int64_t apart = options.every / options.fragments;
+  if (apart < 1) {
+    fault("fragments", concat("is ", options.fragments, ", and an exchange of one of them is due every ", options.every,
+                              " / ", options.fragments, " steps; give at most ", options.every));
+  } else if (options.overlap < 0 || options.overlap >= apart) {
+    fault("overlap", concat("is ", options.overlap, " steps, and the next exchange begins after ", apart,
+                            "; at least 0 and less than that"));
+  }
+  if (options.overlap > 0 && options.wire != Wire::kFull) {
+    fault("overlap", "is for wire: full; rounded values are exchanged in one go, which is what makes them few bytes");
+  }
   return faults;
 }
 

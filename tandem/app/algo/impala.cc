@@ -113,7 +113,7 @@ class Impala : public Algorithm {
     const rl::ImpalaOptions impala = impala_options(rules.options());
     // The library checks counts against each other in its own words; `impala.` is put before its keys.
     rules.count_faults("impala", rl::count_faults(impala, rules.shards(), rules.replicas()));
-    if (!rules.any_faulty({"strategy"}) && rules.replicas() > 1 && sync::depends_on_speed(rules.options().strategy)) {
+    if (!rules.any_faulty({"strategy"}) && rules.replicas() > 1 && !sync::is_lockstep(rules.options().strategy)) {
       rules.fault("strategy",
                   concat("all ", rules.replicas(), " replicas of ", title(),
                          "'s learner make each step; use replicated, divided or parameter_server, or one replica"));

@@ -292,7 +292,7 @@ void check_record(const TrainOptions& options) {
 // DD-PPO's ranks take each step together and keep equal parameters without a server.
 void check_strategy(Rules& rules) {
   const sync::StrategyKind strategy = rules.options().strategy;
-  if (sync::depends_on_speed(strategy)) {
+  if (!sync::is_lockstep(strategy)) {
     rules.fault("strategy",
                 "steps of DD-PPO are made of the gradients of all ranks; use replicated or divided, or algo: ppo");
   } else if (strategy == sync::StrategyKind::kParameterServer) {

@@ -21,8 +21,8 @@
 #include "tandem/app/train/run_observer.h"
 #include "tandem/base/clock.h"
 #include "tandem/base/cpu.h"
+#include "tandem/comm/elastic_world.h"
 #include "tandem/comm/store/launcher_environment.h"
-#include "tandem/comm/store/rendezvous.h"
 #include "tandem/comm/world.h"
 #include "tandem/comm/world_flags.h"
 #include "tandem/learner/ranks.h"
@@ -59,7 +59,7 @@ class Survival {
   void start(const learner::Ranks& ranks, std::chrono::milliseconds deadline);
   /// From now on a loss ends the waits of these ranks, which are those of the newest round; nothing before the first
   /// start(), which calls it.
-  void guard(const learner::Ranks& ranks);
+  void guard(const learner::Ranks& ranks) { world_.guard(ranks.group()); }
   /// The state that this rank has kept; null before start().
   [[nodiscard]] KeptState* kept() { return has_started_ ? &kept_ : nullptr; }
   /// Whether those that are left meet after this failure.
@@ -68,7 +68,7 @@ class Survival {
 
   /// Requested soon after a rank of this round has died or fallen silent; see comm::Rendezvous::broken(). Of no use
   /// before start().
-  [[nodiscard]] std::stop_token broken() const { return has_started_ ? rendezvous_->broken() : std::stop_token(); }
+  [[nodiscard]] std::stop_token broken() const { return has_started_ ? world_.broken() : std::stop_token(); }
 
   /// The world of those that go on, or of those that this process joins. Nothing when the run is over.
   /// Waits for the ranks that give signs of life; a meeting that finds others lost meanwhile is followed by the next.
@@ -88,15 +88,10 @@ class Survival {
   std::vector<std::string> notes;
 
  private:
-  [[nodiscard]] bool is_begun() const;
-  void open_rendezvous();
-  [[nodiscard]] std::optional<comm::World> open_round(const comm::Round& round, const std::stop_token& stop);
   void require_change(const comm::Round& round);
   void note(const comm::Round& round);
 
-  const comm::LauncherEnvironment me_;
-  const comm::WorldOptions options_;
-  std::optional<comm::Rendezvous> rendezvous_;
+  comm::ElasticWorld world_;
   KeptState kept_;
   // since start() has been called: kept_ holds a state from then on
   bool has_started_ = false;
@@ -104,7 +99,6 @@ class Survival {
   int fruitless_ = 0;         // meetings in a row after which nothing had changed
   std::int64_t met_at_ = -1;  // updates at the last meeting
   Clock::time_point noticed_ = Clock::now();
-  std::optional<std::stop_callback<std::function<void()>>> guard_;  // last: it uses the others
 };
 
 /// The vector instructions of a rank's processor. Another set gives other last bits, so ranks that each took their own

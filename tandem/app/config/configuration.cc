@@ -325,6 +325,10 @@ std::vector<std::string> rule_faults(const TrainOptions& options, const OptionTa
   if (checks_each && options.strategy == sync::StrategyKind::kSyncReplicas &&
       !rules.any_faulty({"gradient_check", "strategy"}))
     rules.fault("gradient_check", "sync_replicas looks at each replica's gradient as it is; leave it at sum");
+  if (options.strategy == sync::StrategyKind::kLocalSteps) {
+    for (const sync::StrategyFault& found : sync::faults_of(options.local_steps))
+      if (!rules.any_faulty({found.option})) rules.fault(found.option, found.problem);
+  }
   check_effects(rules);
   check_policies_effects(rules);
   return rules.faults();

@@ -56,8 +56,9 @@ void add_run_options(OptionTable& table, TrainOptions& options) {
       .absent_as("auto");
   part.add("strategy", options.strategy,
            "Who keeps optimizer state and updates what. The numbers are the same, except with asynchronous, which "
-           "waits for nobody, sync_replicas, which makes steps of the first gradients to come, and parameter_server "
-           "whose variables lie on the CPU beside CUDA replicas.")
+           "waits for nobody, sync_replicas, which makes steps of the first gradients to come, local_steps, whose "
+           "replicas make steps of their own between exchanges, and parameter_server whose variables lie on the CPU "
+           "beside CUDA replicas.")
       .flag("--strategy");
   part.add("gradient_check", options.gradient_check,
            "each_replica: an error about a gradient that is not finite names the replica, for a pass over all "
@@ -156,6 +157,32 @@ void add_sync_replicas_options(OptionSection section, sync::SyncReplicasOptions&
               "Parameters that are averaged, or what their names begin with; empty: all.");
 }
 
+void add_local_steps_options(OptionSection section, sync::LocalStepsOptions& settings) {
+  section
+      .add("every", settings.every,
+           "A replica's optimizer steps between two exchanges; the end of an update is one, too.")
+      .within(1, kLargestCount);
+  section.add("outer", settings.outer,
+              "What replicas do with the mean way that they went: average, go on from there (local SGD); nesterov, "
+              "take it as the gradient of SGD with momentum (DiLoCo).");
+  section.add("outer_lr", settings.outer_lr, "Learning rate of outer: nesterov.")
+      .above(0)
+      .only_with({"local_steps.outer", {"nesterov"}});
+  section.add("outer_momentum", settings.outer_momentum, "Momentum of outer: nesterov.")
+      .within(0, 0.999999999)
+      .only_with({"local_steps.outer", {"nesterov"}});
+  section
+      .add("fragments", settings.fragments,
+           "Parts of the parameters that are exchanged in turn, each after its own number of steps.")
+      .within(1, kLargestCount);
+  section
+      .add("overlap", settings.overlap,
+           "Steps that a replica makes while an exchange travels; less than every / fragments.")
+      .within(0, kLargestCount);
+  section.add("wire", settings.wire,
+              "How ways travel: full; int8 or int4, rounded to that many bits, with what was rounded off sent later.");
+}
+
 void add_normalize_options(OptionSection section, NormalizeSettings& normalize) {
   section
       .add("observations", normalize.observations,
@@ -222,6 +249,7 @@ OptionTable option_table(TrainOptions& options) {
   add_parameter_server_options(of_strategy("parameter_server"), options.parameter_server);
   add_asynchronous_options(of_strategy("asynchronous"), options.asynchronous);
   add_sync_replicas_options(of_strategy("sync_replicas"), options.sync_replicas);
+  add_local_steps_options(of_strategy("local_steps"), options.local_steps);
   add_normalize_options({table, "normalize"}, options.normalize);
   add_eval_options(table, options.eval);
   add_folder_options(table, options);

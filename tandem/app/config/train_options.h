@@ -165,6 +165,7 @@ struct TrainOptions {
   sync::ParameterServerOptions parameter_server = {};
   sync::AsynchronousOptions asynchronous = {};
   sync::SyncReplicasOptions sync_replicas = {};
+  sync::LocalStepsOptions local_steps = {};
   Rng rng = Rng::kShards;
   device::CudaKernels cuda_kernels = device::CudaKernels::kDeterministic;
   PolicySettings policy = {};
@@ -222,8 +223,12 @@ template <>
 inline constexpr auto kChoices<device::CudaKernels> = words_up_to<device::CudaKernels::kFastest>("deterministic",
                                                                                                  "fastest");
 template <>
-inline constexpr auto kChoices<sync::StrategyKind> = words_up_to<sync::StrategyKind::kSyncReplicas>(
-    "replicated", "divided", "parameter_server", "asynchronous", "sync_replicas");
+inline constexpr auto kChoices<sync::StrategyKind> = words_up_to<sync::StrategyKind::kLocalSteps>(
+    "replicated", "divided", "parameter_server", "asynchronous", "sync_replicas", "local_steps");
+template <>
+inline constexpr auto kChoices<sync::Outer> = words_up_to<sync::Outer::kNesterov>("average", "nesterov");
+template <>
+inline constexpr auto kChoices<sync::Wire> = words_up_to<sync::Wire::kInt4>("full", "int8", "int4");
 template <>
 inline constexpr auto kChoices<sync::Servers> = words_up_to<sync::Servers::kFirst>("all", "first");
 template <>

@@ -14,6 +14,7 @@ namespace tandem::app {
 sync::StrategyOptions strategy_options(const TrainOptions& options) {
   if (options.strategy == sync::StrategyKind::kAsynchronous) return options.asynchronous;
   if (options.strategy == sync::StrategyKind::kSyncReplicas) return options.sync_replicas;
+  if (options.strategy == sync::StrategyKind::kLocalSteps) return options.local_steps;
   if (options.strategy == sync::StrategyKind::kParameterServer) return options.parameter_server;
   return sync::options_of(options.strategy);
 }

@@ -26,8 +26,9 @@ namespace {
 constexpr const char* kSolved = "solved_at_env_steps";
 constexpr const char* kGradients = "gradients";  // what computes them: other loops round otherwise
 constexpr const char* kDeviceType = "devices";
-constexpr const char* kCpu = "cpu";          // such a type
-constexpr const char* kInexact = "inexact";  // counter: 1 once a resume was inexact
+constexpr const char* kCpu = "cpu";            // such a type
+constexpr const char* kReplicas = "replicas";  // metadata, under local_steps
+constexpr const char* kInexact = "inexact";    // counter: 1 once a resume was inexact
 
 std::string text_of(const model::CheckpointInfo& info, const std::string& key) {
   const auto found = info.metadata.find(key);
@@ -54,6 +55,9 @@ std::string moved(const model::CheckpointInfo& info, const TrainOptions& now, co
   compare("cpu", instruction_sets(now));
   compare(kDeviceType, device_type(now));
   compare(kGradients, run.gradients_by());
+  // Elsewhere the numbers do not depend on it.
+  if (info.metadata.count(kReplicas) > 0 && now.strategy == sync::StrategyKind::kLocalSteps)
+    compare(kReplicas, concat(run.replicas()));
   if (device_type(now) != kCpu && now.cuda_kernels == device::CudaKernels::kFastest)
     remark += concat(remark.empty() ? "" : "; ", "cuda_kernels: fastest has other last bits in each run");
   return remark;
@@ -116,6 +120,7 @@ std::filesystem::path save_run(const rl::TrainingRun& run, const TrainOptions& o
                                           {kDeviceType, device_type(options)},
                                           {kGradients, run.gradients_by()}},
                              .score = score};
+  if (options.strategy == sync::StrategyKind::kLocalSteps) info.metadata[kReplicas] = concat(run.replicas());
   // Counters that do not apply are left out rather than written as zero: a missing key is the answer.
   if (progress.solved_at_env_steps) info.counters[kSolved] = *progress.solved_at_env_steps;
   if (progress.resumed == ResumeExactness::kInexact) info.counters[kInexact] = 1;

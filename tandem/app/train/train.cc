@@ -15,6 +15,7 @@
 #include "tandem/app/train/run_record.h"
 #include "tandem/app/train/warm_start.h"
 #include "tandem/base/text.h"
+#include "tandem/comm/elastic_world.h"
 #include "tandem/concurrency/trace.h"
 #include "tandem/rl/env/restarting_envs.h"
 
@@ -269,19 +270,10 @@ void begin_warm(rl::TrainingRun& run, const TrainOptions& options, const TrainPl
 }
 
 bool can_go_on(const KeptState* kept, const std::exception& error) {
-  return kept != nullptr && kept->exists() && is_loss_of_others(error);
+  return kept != nullptr && kept->exists() && comm::is_loss_of_others(error);
 }
 
 }  // namespace
-
-bool is_loss_of_others(const std::exception& error) {
-  // Both of these derive from errors that the second test accepts, so they are excluded first.
-  if (dynamic_cast<const HungThread*>(&error) != nullptr || dynamic_cast<const StalledCall*>(&error) != nullptr) {
-    return false;
-  }
-  return dynamic_cast<const PeerLost*>(&error) != nullptr || dynamic_cast<const GroupAborted*>(&error) != nullptr ||
-         dynamic_cast<const DeadlineExceeded*>(&error) != nullptr;
-}
 
 std::optional<Trained> train(const Configuration& configuration, const rl::EnvRegistry& environments,
                              const std::optional<model::Checkpoint>& from, const learner::Ranks& ranks,

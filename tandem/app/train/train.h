@@ -64,8 +64,4 @@ std::optional<RunEnd> follow(const TrainOptions& options, const rl::EnvRegistry&
                              const learner::Ranks& ranks, const StopSignals& signals, KeptState* kept,
                              const std::function<void(const HungThread&)>& end_process);
 
-/// Whether the failure is that other ranks are gone, or keep this one waiting. False for HungThread and StalledCall,
-/// though both are kinds of DeadlineExceeded.
-[[nodiscard]] bool is_loss_of_others(const std::exception& error);
-
 }  // namespace tandem::app

@@ -6,7 +6,7 @@ namespace {
 
 // The effect on learning when other replicas, or another of the strategies with the same numbers, share the work.
 Learning of_shared_work(const TrainOptions& given) {
-  if (sync::depends_on_speed(given.strategy)) return Learning::kOther;
+  if (!sync::is_lockstep(given.strategy)) return Learning::kOther;
   // A replica's speed decides what the others do, or random numbers are drawn by whoever comes first.
   const bool depends_on_timing = algorithm_of(given).depends_on_timing(given) || given.rng == Rng::kUnordered ||
                                  given.cuda_kernels == device::CudaKernels::kFastest;
@@ -33,8 +33,8 @@ std::vector<std::string> around(std::int64_t given) {
 Knob devices_knob(const TrainOptions& given, const Machine& machine) {
   Knob knob{.word = "devices",
             .help =
-                "replicas, at most one a shard and a core: the same bits (asynchronous and sync_replicas: other "
-                "numbers)",
+                "replicas, at most one a shard and a core: the same bits (asynchronous, sync_replicas and "
+                "local_steps: other numbers)",
             .key = "devices",
             .learning = of_shared_work(given)};
   for (const DeviceChoice& choice : machine.devices) knob.texts.push_back(choice.text);
@@ -50,7 +50,7 @@ Knob strategy_knob(const TrainOptions& given) {
           .key = "strategy",
           .texts = {"replicated", "divided"},
           .learning = is_on_cpu ? Learning::kOther : of_shared_work(given),
-          .applies = !sync::depends_on_speed(given.strategy)};
+          .applies = sync::is_lockstep(given.strategy)};
 }
 
 Knob shards_knob(const Machine& machine) {

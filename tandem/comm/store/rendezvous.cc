@@ -275,7 +275,7 @@ void Rendezvous::decide(int number, const std::vector<Seen>& members) {
   for (const Seen& seen : members) {
     if (seen.state == Seen::State::kSilent) {
       store_->set(left_key(seen.who), "gave no sign of life for " + seconds_text(options_.silence));
-    } else if (seen.state == Seen::State::kAwaited) {
+    } else if (seen.state == Seen::State::kAwaited && options_.late == Options::Late::kIsLeft) {
       store_->set(left_key(seen.who), "did not come");
     }
   }

@@ -129,6 +129,9 @@ class Rendezvous {
     std::chrono::milliseconds beat{250};         // from one heartbeat to the next
     std::chrono::milliseconds silence{3'000};    // a meeting does not wait for a member without heartbeats for so long
     std::chrono::milliseconds deadline{30'000};  // a member without heartbeats for so long breaks the round
+    // A member that is alive and did not come to a meeting: whether its launcher may end it, since nobody waits for it
+    // any more, or it comes back as another life.
+    enum class Late { kIsLeft, kComesBack } late = Late::kIsLeft;
   };
   /// Makes a connection to the rendezvous' part of the store; each thread has its own. `stop` ends the wait for a
   /// server.

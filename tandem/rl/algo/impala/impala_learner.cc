@@ -21,7 +21,8 @@ namespace {
 std::size_t index_of(int number) { return static_cast<std::size_t>(number); }
 
 void require_reproducible(const sync::StrategyOptions& strategy, int replicas) {
-  if (replicas == 1 || sync::is_reproducible(strategy, replicas)) return;
+  const bool is_local = std::holds_alternative<sync::LocalStepsOptions>(strategy);
+  if (replicas == 1 || (sync::is_reproducible(strategy, replicas) && !is_local)) return;
   throw ConfigError(concat("the learner has ", replicas,
                            " replicas, which all make each step; use replicated, divided or parameter_server, or one "
                            "replica"));

@@ -85,7 +85,7 @@ RunReport PpoRun::update() {
   if (!is_several()) {
     seats_.front().team->run([this](learner::Member& member) {
       collect(local_of(member));
-      learn(seats_.front(), local_of(member));
+      learn(seats_.front(), member);
     });
     return finish_update();
   }
@@ -95,7 +95,7 @@ RunReport PpoRun::update() {
   meeting_seconds_ = seconds_since(start) - std::ranges::max(sample_seconds_);
   require_decisions();
   for (Seat& seat : seats_) {
-    if (seat.team) seat.team->run([this, &seat](learner::Member& member) { learn(seat, local_of(member)); });
+    if (seat.team) seat.team->run([this, &seat](learner::Member& member) { learn(seat, member); });
   }
   return finish_update();
 }
@@ -119,10 +119,15 @@ void PpoRun::collect(std::size_t local) {
   sample_seconds_[local] = seconds_since(start);
 }
 
-void PpoRun::learn(Seat& seat, std::size_t local) {
+// At its end all replicas are equal, so that it is the same run from a checkpoint on.
+void PpoRun::learn(Seat& seat, learner::Member& member) {
   const Clock::time_point start = Clock::now();
-  seat.learned[local] = seat.ppo[local]->update(seat.fragments[local], progress_, patience());
-  seat.learned[local].all_seconds = seconds_since(start);
+  LearnReport& report = seat.learned[local_of(member)];
+  report = seat.ppo[local_of(member)]->update(seat.fragments[local_of(member)], progress_, patience());
+  const Clock::time_point learned = Clock::now();
+  member.strategy.agree({.deadline = Deadline::after(patience()), .stop = member.lost});
+  report.wait_seconds += seconds_since(learned);
+  report.all_seconds = seconds_since(start);
 }
 
 // Writes how far each group of this rank came, then the results of each.

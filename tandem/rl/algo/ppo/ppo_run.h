@@ -130,7 +130,7 @@ class PpoRun final : public TrainingRun {
   // The steps of an update, in their order. collect() and learn() run on the thread of replica `local`, the others on
   // the caller's.
   void collect(std::size_t local);
-  void learn(Seat& seat, std::size_t local);
+  void learn(Seat& seat, learner::Member& member);
   void append_results();
   void take_results(std::span<const double> numbers);
   void clear_results();

@@ -1,0 +1,165 @@
+#include "tandem/sync/local_steps.h"
+
+#include <torch/nn/module.h>
+
+#include <cmath>
+#include <utility>
+
+#include "tandem/base/check.h"
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+
+// Plan: step() counts and lets the exchange do what is due. An error that says that others are lost leads to
+// go_on_without(): the world is thrown away, those that are left meet, open a new one and enter the exchange with it;
+// then the call is made again. Someone who waits to be let in is told to all in the meeting of an exchange, so that all
+// meet after it.
+namespace tandem::sync {
+namespace {
+
+constexpr int kMostFruitless = 5;
+
+Placement placement_of(const std::shared_ptr<torch::nn::Module>& module, const comm::LauncherEnvironment& me) {
+  TANDEM_EXPECTS(module != nullptr, "LocalSteps needs a module");
+  const std::vector<at::Tensor> parameters = module->parameters();
+  if (parameters.empty()) throw ConfigError("the module has no parameters, so there is nothing to train");
+  return {.replica = me.rank,
+          .replicas = me.world_size,
+          .shards = me.world_size,
+          .mine = {me.rank, me.rank + 1},
+          .device = parameters.front().device()};
+}
+
+}  // namespace
+
+LocalSteps::LocalSteps(std::shared_ptr<torch::nn::Module> module, const LocalStepsOptions& options,
+                       const LocalRanks& ranks)
+    : ranks_(ranks), options_(options) {
+  require_none(faults_of(options));
+  const Placement placement = placement_of(module, ranks.me);
+  if (ranks.me.world_size > 1 && comm::why_none_survive(ranks.me).empty()) {
+    elastic_.emplace(ranks.me, ranks.world,
+                     comm::Rendezvous::Options{.late = comm::Rendezvous::Options::Late::kComesBack});
+  }
+  replica_ = std::make_unique<Replica>(placement, std::move(module), 0, std::vector<model::OptimizerOptions>{});
+  if (elastic_ && elastic_->joins()) {
+    go_on_without("");
+    return;
+  }
+  open_first();
+}
+
+LocalSteps::~LocalSteps() = default;
+
+void LocalSteps::open_first() {
+  comm::WorldOptions options = ranks_.world;
+  options.limits.deadline = Deadline::after(ranks_.patience);
+  world_ = comm::open_world(ranks_.me, options);
+  const Limits patient{.deadline = Deadline::after(ranks_.patience), .stop = {}};
+  require_same_model(*replica_, *world_.group, patient);
+  broadcast_state(*replica_, *world_.group, 0, patient);
+  exchange_ = std::make_unique<LocalExchange>(*replica_, *world_.group, options_);
+  if (!elastic_) return;
+  elastic_->begin(*world_.group, patient);
+  elastic_->guard(world_.group);
+}
+
+Limits LocalSteps::limits() const {
+  return {.deadline = Deadline::after(elastic_ ? ranks_.late : ranks_.patience), .stop = {}};
+}
+
+void LocalSteps::say(const std::string& line) const {
+  if (ranks_.say) ranks_.say(line);
+}
+
+template <typename Call>
+void LocalSteps::surviving(const Call& call) {
+  for (;;) {
+    try {
+      return call();
+    } catch (const RunError& error) {
+      if (!elastic_ || !comm::is_loss_of_others(error)) throw;
+      go_on_without(error.what());
+    }
+  }
+}
+
+void LocalSteps::step(double rows) {
+  if (!(rows >= 0 && std::isfinite(rows))) throw ConfigError(concat("step() of ", rows, " rows; give 0 or more"));
+  exchange_->count_step(rows);
+  if (elastic_) exchange_->ask(elastic_->rendezvous().someone_waits());
+  surviving([this] { exchange_->exchange_due(limits()); });
+  if (!exchange_->asked()) return;
+  // All have ended the exchange before the first of them leaves the group, so that nobody loses what it did.
+  surviving([this] {
+    if (!exchange_->asked()) return;  // they have met anew meanwhile
+    exchange_->finish(limits());
+    world_.group->barrier(limits());
+  });
+  if (exchange_->asked()) go_on_without("");
+}
+
+void LocalSteps::agree() {
+  surviving([this] { exchange_->agree(limits()); });
+}
+
+void LocalSteps::finish() {
+  surviving([this] { exchange_->leave({.deadline = Deadline::after(ranks_.patience), .stop = {}}); });
+  if (elastic_) elastic_->rendezvous().close();
+}
+
+// Until those that are there have entered the exchange together.
+void LocalSteps::go_on_without(const std::string& why) {
+  if (!why.empty()) say(concat("the ranks meet anew: ", comm::first_lines(why)));
+  const std::int64_t steps = exchange_ ? exchange_->steps() : -1;
+  fruitless_ = steps > met_at_ ? 0 : fruitless_ + 1;
+  met_at_ = steps;
+  if (fruitless_ > kMostFruitless) {
+    throw RunError(concat("the ranks have met ", fruitless_, " times at step ", steps,
+                          " and lost each other again: ", "likely the network between them does not hold"));
+  }
+  for (;;) {
+    if (world_.group) world_.group->abort("the ranks meet anew");
+    if (!first_store_) first_store_ = std::move(world_.store);
+    std::optional<comm::World> next = meet();
+    if (!next) continue;
+    world_ = std::move(*next);
+    elastic_->guard(world_.group);
+    try {
+      return enter(is_late_ || !exchange_ ? LocalExchange::Knows::kNothing : LocalExchange::Knows::kItsOwn);
+    } catch (const RunError& error) {
+      if (!comm::is_loss_of_others(error)) throw;
+      say(concat("the ranks meet anew: ", comm::first_lines(error.what())));
+    }
+  }
+}
+
+// Nothing where a member of the round was lost before its world was open.
+std::optional<comm::World> LocalSteps::meet() {
+  std::vector<std::string> notes;
+  std::optional<comm::World> world;
+  try {
+    const bool enters = is_late_ || !exchange_;
+    const std::optional<comm::Round> round =
+        elastic_->next_round({.deadline = Deadline::after(enters ? ranks_.patience : ranks_.late), .stop = {}});
+    if (!round) throw RunError("the others have finished without this rank: its parameters are not the run's last");
+    for (const comm::Round::Loss& loss : round->lost) say(concat("rank ", loss.who.rank, " is lost: ", loss.how));
+    for (const comm::Life& who : round->joined) say(concat("rank ", who.rank, " joins"));
+    world = elastic_->open(*round, {}, notes);
+  } catch (const comm::LeftBehind&) {
+    say("was late, and the others have gone on; comes back with their parameters");
+    elastic_->come_back();
+    is_late_ = true;
+  }
+  for (const std::string& note : notes) say(note);
+  return world;
+}
+
+void LocalSteps::enter(LocalExchange::Knows knows) {
+  const Limits patient{.deadline = Deadline::after(ranks_.late), .stop = {}};
+  require_same_model(*replica_, *world_.group, patient);
+  if (!exchange_) exchange_ = std::make_unique<LocalExchange>(*replica_, *world_.group, options_);
+  exchange_->enter(*world_.group, knows, patient);
+  is_late_ = false;
+}
+
+}  // namespace tandem::sync
