@@ -18,7 +18,7 @@ import struct
 import tempfile
 from pathlib import Path
 
-from harness.two_hosts import ADDRESSES, bytes_sent, run_ranks, two_hosts
+from harness.two_hosts import bytes_sent, run_ranks, two_hosts
 
 RANKS = 4
 LOCAL = ["--strategy", "local_steps", "--every", "50"]
@@ -52,7 +52,7 @@ def main() -> None:
     program = options.build.resolve() / "bin" / "fashion_mnist"
     with tempfile.TemporaryDirectory() as scratch:
         data = first_images(options.data, 256 if options.smoke else options.images, Path(scratch))
-        common = ["--data", str(data), "--shards", str(RANKS), "--epochs", "1", "--network", ADDRESSES[0] + "/24"]
+        common = ["--data", str(data), "--shards", str(RANKS), "--epochs", "1"]
         seconds = 0.0
         for name, own in CONTENDERS.items():
             with two_hosts(options.rate_mbit) as hosts:

@@ -277,7 +277,9 @@ void train(const Options& options, const learner::Ranks& ranks) {
   for (int epoch = 1; epoch <= options.epochs; ++epoch) {
     const auto start = std::chrono::steady_clock::now();
     result.loss = train_epoch(team, options, epoch);
-    (void)team.state();  // without lockstep the replicas are not equal before
+    // Without lockstep the replicas are not equal before.
+    team.run(
+        [](learner::Member& member) { member.strategy.agree({.deadline = Deadline::after(kPatience), .stop = {}}); });
     result.train_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     result.test_accuracy = test_accuracy(team, test);
     result.images_per_s =

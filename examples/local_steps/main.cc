@@ -11,6 +11,7 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/adamw.h>
 #include <torch/types.h>
+#include <torch/utils.h>
 
 #include <iostream>
 #include <sstream>
@@ -39,6 +40,7 @@ void say(const sync::LocalSteps& local, const std::string& what, double error) {
 void train(std::int64_t steps, std::chrono::milliseconds a_step) {
   torch::nn::Sequential model(torch::nn::Linear(2, 64), torch::nn::Tanh(), torch::nn::Linear(64, 64), torch::nn::Tanh(),
                               torch::nn::Linear(64, 1));
+  torch::set_num_threads(1);  // the ranks share the machine's cores
   sync::LocalRanks ranks;
   ranks.say = [&ranks](const std::string& line) {
     std::cerr << "rank " + std::to_string(ranks.me.rank) + ": " + line + "\n";

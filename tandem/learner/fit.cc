@@ -30,6 +30,8 @@ EpochReport run_epoch(ReplicaTeam& team, const FitOptions& options, const FitFun
       const Limits limits{.deadline = Deadline::after(options.team.patience), .stop = member.lost};
       sum += member.learner.step(b, loss, 1.0, limits).step.loss;
     }
+    // For who looks at the module in on_epoch.
+    member.strategy.agree({.deadline = Deadline::after(options.team.patience), .stop = member.lost});
     if (member.replica.placement().local == 0) report.loss = sum / static_cast<double>(minibatches);
   });
   const double seconds = seconds_since(start);

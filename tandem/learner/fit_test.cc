@@ -55,6 +55,18 @@ TEST(FitTest, LearnsTheSameOnAnyNumberOfReplicas) {
   EXPECT_TRUE(several->bias.equal(alone->bias));
 }
 
+// Two replicas that exchange after every third step, and at the end of each epoch of four.
+TEST(FitTest, LearnsByLocalSteps) {
+  FitOptions options = options_on("cpu:2");
+  options.team.strategy = sync::LocalStepsOptions{.every = 3};
+  const auto net = fit(options, line(), kBuild, kLoss);
+  EXPECT_NEAR(net->weight[0][0].item<float>(), 3, 0.05);
+  EXPECT_NEAR(net->weight[0][1].item<float>(), -1, 0.05);
+  EXPECT_TRUE(net->weight.equal(fit(options, line(), kBuild, kLoss)->weight));
+  options.devices = "cpu:4";
+  EXPECT_FALSE(net->weight.equal(fit(options, line(), kBuild, kLoss)->weight));
+}
+
 TEST(FitTest, TakesAHolderOrAPointer) {
   FitOptions options = options_on("cpu:1");
   options.epochs = 1;

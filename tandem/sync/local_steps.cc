@@ -29,6 +29,9 @@ Placement placement_of(const std::shared_ptr<torch::nn::Module>& module, const c
           .device = parameters.front().device()};
 }
 
+// Of an error of a group: without the table of its members.
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
 }  // namespace
 
 LocalSteps::LocalSteps(std::shared_ptr<torch::nn::Module> module, const LocalStepsOptions& options,
@@ -109,7 +112,7 @@ void LocalSteps::finish() {
 
 // Until those that are there have entered the exchange together.
 void LocalSteps::go_on_without(const std::string& why) {
-  if (!why.empty()) say(concat("the ranks meet anew: ", comm::first_lines(why)));
+  if (!why.empty()) say(concat("the ranks meet anew: ", first_line(why)));
   const std::int64_t steps = exchange_ ? exchange_->steps() : -1;
   fruitless_ = steps > met_at_ ? 0 : fruitless_ + 1;
   met_at_ = steps;
@@ -128,7 +131,7 @@ void LocalSteps::go_on_without(const std::string& why) {
       return enter(is_late_ || !exchange_ ? LocalExchange::Knows::kNothing : LocalExchange::Knows::kItsOwn);
     } catch (const RunError& error) {
       if (!comm::is_loss_of_others(error)) throw;
-      say(concat("the ranks meet anew: ", comm::first_lines(error.what())));
+      say(concat("the ranks meet anew: ", first_line(error.what())));
     }
   }
 }

@@ -124,9 +124,13 @@ class Strategy {
   /// rate is multiplied by `lr_factor` in this step.
   virtual StepReport step(double lr_factor, const Limits& limits) = 0;
 
-  /// The end of an update or an epoch: makes parameters, buffers and optimizer state equal where replicas go ways of
-  /// their own between exchanges (LocalStepsStrategy). Elsewhere it does nothing. Collective; between steps.
+  /// Makes parameters and buffers equal on all replicas where they are not between steps: before an evaluation, say.
+  /// Collective; between steps.
   virtual void agree(const Limits& /*limits*/) {}
+  /// The end of an update, after which a run may be saved. Where saving would else change what follows, because
+  /// replicas have optimizer state of their own (LocalStepsStrategy), all state becomes equal. Collective; between
+  /// steps.
+  virtual void settle(const Limits& /*limits*/) {}
 
   /// This replica offers nothing more. The strategy decides whether the others go on without it, or all leave together.
   virtual void leave(const Limits& limits) = 0;

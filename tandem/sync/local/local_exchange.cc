@@ -150,8 +150,8 @@ void LocalExchange::come_together(Call call, const Limits& limits) {
       start(meeting, limits);
       continue;
     }
-    settle(meeting, limits);
-    if (call == Call::kAgree || meeting.all(Call::kLeave)) return;
+    conclude(meeting, limits);
+    if (call != Call::kLeave || meeting.all(Call::kLeave)) return;
   }
 }
 
@@ -250,10 +250,12 @@ void LocalExchange::move_agreed(Piece& piece) const {
 }
 
 // All fragments in full. As in finish(), sums first; moments and buffers are the last thing that may fail.
-void LocalExchange::settle(const Meeting& meeting, const Limits& limits) {
-  if (!meeting.someone_has_rows) return;
-  const at::NoGradGuard no_grad;
+void LocalExchange::conclude(const Meeting& meeting, const Limits& limits) {
+  const bool settles = meeting.has(Call::kSettle) || meeting.has(Call::kLeave);
   const auto total = [&](std::size_t fragment) { return total_of(meeting.rows[fragment]); };
+  const bool has_steps = std::ranges::any_of(meeting.rows, [](const auto& rows) { return total_of(rows) > 0; });
+  if (!has_steps && !(settles && meeting.someone_has_rows)) return;
+  const at::NoGradGuard no_grad;
   for (std::size_t f = 0; f < fragments_.size(); ++f) {
     for (Piece& piece : fragments_[f]) {
       if (total(f) == 0) break;
@@ -261,7 +263,8 @@ void LocalExchange::settle(const Meeting& meeting, const Limits& limits) {
       sum_up(piece.sum, rows_[f] / total(f)).wait(limits);
     }
   }
-  average_the_rest(meeting.share, limits);
+  average_buffers(meeting.share, limits);
+  if (settles) average_moments(meeting.share, limits);
   for (std::size_t f = 0; f < fragments_.size(); ++f) {
     for (Piece& piece : fragments_[f]) {
       if (total(f) > 0) move_agreed(piece);
@@ -270,20 +273,23 @@ void LocalExchange::settle(const Meeting& meeting, const Limits& limits) {
     }
     rows_[f] = 0;
   }
-  rows_in_all_ = 0;
+  if (settles) rows_in_all_ = 0;
   steps_ = begun_ = 0;
   ++over_;
   ++totals_.agreements;
 }
 
-// Moments and buffers. Step counts differ where a parameter was not reached on each replica.
-void LocalExchange::average_the_rest(double share, const Limits& limits) {
+void LocalExchange::average_buffers(double share, const Limits& limits) {
   for (const model::FlatModuleBuffer& buffer : replica_.buffers().values()) {
     if (buffer.merge == model::FlatModuleBuffer::Merge::kMean)
       average(buffer.values, share, limits);
     else
       group_->broadcast(buffer.values, 0, limits);
   }
+}
+
+// Step counts differ where a parameter was not reached on each replica.
+void LocalExchange::average_moments(double share, const Limits& limits) {
   if (!replica_.has_optimizer()) return;
   for (const auto& [name, tensor] : replica_.optimizer().state()) {
     if (tensor.is_floating_point())

@@ -51,10 +51,12 @@ class LocalExchange {
   /// Ends and begins the exchanges that are due. Where it throws, nothing of this replica's way is lost: it may be
   /// called again after enter().
   void exchange_due(const Limits& limits);
-  /// Returns when all others have called agree() or leave(): all parameters are exchanged, in full. Buffers and the
-  /// optimizer's moments become the means by rows since the last time, step counts and buffers that are not floating
-  /// those of the replica that has most, and of replica 0. A no-op where no replica has made a step since.
+  /// Returns when all others have called agree(), settle() or leave(): all parameters are exchanged, in full, and
+  /// buffers become means by rows, those that are not floating replica 0's. A no-op where nobody has made a step since.
   void agree(const Limits& limits) { come_together(Call::kAgree, limits); }
+  /// The same; and the optimizer's moments become means by the rows since the last time, step counts those of the
+  /// replica that has most.
+  void settle(const Limits& limits) { come_together(Call::kSettle, limits); }
   /// Takes part in the others' exchanges until all have left, and agrees with them.
   void leave(const Limits& limits) { come_together(Call::kLeave, limits); }
 
@@ -89,12 +91,12 @@ class LocalExchange {
     at::Tensor momentum;         // under kNesterov
     at::Tensor rest, next_rest;  // on a rounded wire: what was rounded off; when the exchange under way is over
   };
-  enum class Call { kStep, kAgree, kLeave };
+  enum class Call { kStep, kAgree, kSettle, kLeave };
   struct Meeting {
     std::vector<Call> calls;                // by replica
     std::vector<std::vector<double>> rows;  // by fragment and replica, since the fragment's last exchange
-    double share = 0;                       // of this replica in the rows since the last agreement
-    bool someone_has_rows = false;          // since the last agreement
+    double share = 0;                       // of this replica in the rows since all settled
+    bool someone_has_rows = false;          // since then
     [[nodiscard]] bool has(Call call) const;
     [[nodiscard]] bool all(Call call) const;
   };
@@ -106,7 +108,7 @@ class LocalExchange {
   // One exchange, which finish() ends.
   void start(const Meeting& meeting, const Limits& limits);
   void undo_start();
-  void settle(const Meeting& meeting, const Limits& limits);
+  void conclude(const Meeting& meeting, const Limits& limits);
   // The parts of these.
   void take_way(Piece& piece) const;
   [[nodiscard]] comm::Pending sum_up(const at::Tensor& sum, double share);
@@ -114,7 +116,8 @@ class LocalExchange {
   void move_agreed(Piece& piece) const;
   void average(const at::Tensor& tensor, double share, const Limits& limits);
   void take_state(int root, bool is_behind, const Limits& limits);
-  void average_the_rest(double share, const Limits& limits);
+  void average_buffers(double share, const Limits& limits);
+  void average_moments(double share, const Limits& limits);
 
   Replica& replica_;
   comm::Group* group_;
@@ -123,7 +126,7 @@ class LocalExchange {
   std::vector<at::Tensor> agreed_, momenta_;  // by flat buffer
   std::vector<std::vector<Piece>> fragments_;
   std::vector<double> rows_;               // by fragment, since its last exchange
-  double rows_in_all_ = 0;                 // since the last agreement
+  double rows_in_all_ = 0;                 // since all settled
   std::int64_t steps_ = 0;                 // since the last agreement
   std::int64_t begun_ = 0;                 // exchanges since the last agreement
   std::int64_t run_steps_ = 0, over_ = 0;  // steps of the run; exchanges and agreements that are over, since begin()

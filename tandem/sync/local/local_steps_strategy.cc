@@ -52,7 +52,7 @@ model::NamedTensors LocalStepsStrategy::named_state() {
 }
 
 model::NamedTensors LocalStepsStrategy::whole_state(const Limits& limits) {
-  exchange_.agree(limits);
+  exchange_.settle(limits);
   require_same_state(replica_, group_, kNoStateOfDrifted, limits);
   return replica_.placement().local == 0 ? named_state() : model::NamedTensors{};
 }

@@ -34,11 +34,12 @@ class LocalStepsStrategy final : public Strategy {
   void close(double weight, double loss) override;
   StepReport step(double lr_factor, const Limits& limits) override;
   void agree(const Limits& limits) override { exchange_.agree(limits); }
+  void settle(const Limits& limits) override { exchange_.settle(limits); }
   /// Ends an exchange that is under way: its sums may not wait for collectives that were begun later.
   void rest(const Limits& limits) override { exchange_.finish(limits); }
   /// Takes part in the others' exchanges until all have left. `limits` are for all of these together.
   void leave(const Limits& limits) override { exchange_.leave(limits); }
-  /// Agrees first.
+  /// Settles first.
   [[nodiscard]] model::NamedTensors whole_state(const Limits& limits) override;
   void load_whole_state(const model::NamedTensors& state) override;
 

@@ -299,6 +299,32 @@ TEST(LocalStepsStrategyTest, AnAgreementIsOfBuffersAndMomentsToo) {
   EXPECT_EQ(before[0].at("buffers.norm.num_batches_tracked").item<int>(), 2);
 }
 
+// agree() leaves moments alone; settle() makes them means even where no step was made since.
+TEST(LocalStepsStrategyTest, AReplicasMomentsAreItsOwnUntilAllSettle) {
+  StrategyWorld world = world_of(2, {.every = 3});
+  std::vector<std::map<std::string, std::string>> hashes(2);
+  (void)state_after(world, [&](Replica& replica, Strategy& strategy) {
+    auto& mine = hashes[static_cast<std::size_t>(replica.placement().replica)];
+    const auto note = [&](const std::string& when) {
+      model::NamedTensors moments;
+      for (const auto& each : replica.optimizer().state()) moments.push_back(each);
+      mine[when + " moments"] = model::state_sha256(moments);
+      mine[when + " parameters"] = model::bytes_sha256(model::named_parameters_of(replica.module()));
+    };
+    make_steps(replica, strategy, 0, 5);
+    note("before");
+    strategy.agree(kNoLimits);
+    note("agreed");
+    strategy.settle(kNoLimits);
+    note("settled");
+  });
+  EXPECT_NE(hashes[0].at("before parameters"), hashes[1].at("before parameters"));
+  EXPECT_EQ(hashes[0].at("agreed parameters"), hashes[1].at("agreed parameters"));
+  EXPECT_NE(hashes[0].at("agreed moments"), hashes[1].at("agreed moments"));
+  EXPECT_EQ(hashes[0].at("settled moments"), hashes[1].at("settled moments"));
+  EXPECT_EQ(hashes[0].at("settled parameters"), hashes[0].at("agreed parameters"));
+}
+
 TEST(LocalStepsStrategyTest, AStateGoesOnWithTheSameBits) {
   const LocalStepsOptions options{.every = 3, .outer = Outer::kNesterov, .fragments = 3, .wire = Wire::kInt8};
   model::NamedTensors half;

@@ -31,6 +31,8 @@ class ServedStrategy : public Strategy {
   /// The others go on without this replica; returns when all have left, with the same state everywhere. begin() starts
   /// anew.
   void leave(const Limits& limits) override;
+  /// Brings every replica to the shared variables, as they are when all have come.
+  void agree(const Limits& limits) override { bring_together(limits); }
   /// Brings every replica to the shared variables first, as they are when all have come.
   [[nodiscard]] model::NamedTensors whole_state(const Limits& limits) override;
   /// Replica 0's becomes the shared variables' at the next step, begin(), leave() or whole_state(), which waits for

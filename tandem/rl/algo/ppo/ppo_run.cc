@@ -125,7 +125,7 @@ void PpoRun::learn(Seat& seat, learner::Member& member) {
   LearnReport& report = seat.learned[local_of(member)];
   report = seat.ppo[local_of(member)]->update(seat.fragments[local_of(member)], progress_, patience());
   const Clock::time_point learned = Clock::now();
-  member.strategy.agree({.deadline = Deadline::after(patience()), .stop = member.lost});
+  member.strategy.settle({.deadline = Deadline::after(patience()), .stop = member.lost});
   report.wait_seconds += seconds_since(learned);
   report.all_seconds = seconds_since(start);
 }
