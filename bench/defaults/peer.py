@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The tasks of study.py and the later ones by stable-baselines3's PPO with its defaults, on their twins, and by Tandem's.
+"""The tasks of study.py and the later ones by stable-baselines3's PPO with its defaults, on their twins, and Tandem's.
 
     pip install -r bench/peers/sb3-requirements.txt
     bench/defaults/peer.py --json defaults.json                 all tasks, three seeds, as many steps as study.py gives

@@ -221,10 +221,12 @@ class PagesTest(unittest.TestCase):
         shorter = {"train": " --total-steps 2048", "launch": " --total-steps 2048", "tune": " --rounds 1 --seconds 0.1",
                    "simulate-scale": " --steps 2"}
         runs = {"export": ["runs/pole"], "metrics": ["runs/a", "runs/b"]}
-        for page in ("images", "recurrent", "dd_ppo", "export", "metrics", "performance", "scaling", "sync_replicas"):
+        for page in ("images", "recurrent", "dd_ppo", "export", "metrics", "performance", "scaling", "sync_replicas",
+                     "local_steps"):
             commands = [f"train --env CartPole-v1 --run-dir {run}" for run in runs.get(page, [])]
             for command in SHOWN_COMMAND.findall((ROOT / "docs" / f"{page}.md").read_text()):
-                if "..." not in command and "standby" not in command:  # not whole; a program of the page's own
+                of_the_page = "standby" in command or "bin/" in command  # a program of its own
+                if "..." not in command and not of_the_page:  # else it is not whole
                     commands.append(re.sub(r" --steps \d+| +#.*", "", command))
             self.assertGreater(len(commands), 0, page)
             with tempfile.TemporaryDirectory() as folder:
