@@ -36,6 +36,13 @@ TEST(RecordTest, KeepsOrderAndRefusesANameTwice) {
   EXPECT_THROW(record.add("a", 1.0), InvariantError);
 }
 
+TEST(RecordTest, TakesNumbersWithTheirNamesAndFurtherFields) {
+  const std::vector<std::pair<std::string, double>> numbers{{"sync/bytes", 12345678}, {"sync/seconds", std::nan("")}};
+  EXPECT_EQ(to_json(Record(numbers).add("epoch", std::int64_t{3})),
+            R"({"sync/bytes":12345678,"sync/seconds":null,"epoch":3})");
+  EXPECT_THROW(Record({{"a", 1.0}, {"a", 2.0}}), InvariantError);
+}
+
 TEST(JsonlSinkTest, WritesALineARecordAtOnce) {
   const TemporaryFolder folder;
   JsonlSink sink(folder / "m");

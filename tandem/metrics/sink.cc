@@ -36,6 +36,10 @@ std::optional<double> number_of(const MetricValue& value) {
   return std::nullopt;
 }
 
+Record::Record(const std::vector<std::pair<std::string, double>>& numbers) {
+  for (const auto& [name, number] : numbers) add(name, number);
+}
+
 // Records have a few dozen fields, so names are compared one by one.
 Record& Record::add(std::string name, MetricValue value) {
   TANDEM_CHECK(find(name) == nullptr, "the record already has '", name, "'");

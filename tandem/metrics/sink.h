@@ -25,6 +25,10 @@ using MetricValue = std::variant<std::nullptr_t, double, std::int64_t, std::stri
 /// Named measurements, in the order in which they are written. Names are unique.
 class Record {
  public:
+  Record() = default;
+  /// Of numbers with their names, as layers that know no metrics give them: sync::figures_of().
+  explicit Record(const std::vector<std::pair<std::string, double>>& numbers);
+
   /// Appends a measurement. A name that the record has already throws InvariantError.
   Record& add(std::string name, MetricValue value);
   /// An empty value becomes null, so that every record has the same fields.

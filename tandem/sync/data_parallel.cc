@@ -78,7 +78,7 @@ DataParallel::Bound::Bound(const std::shared_ptr<torch::nn::Module>& module, com
     : replica(placement_of(module, group), module, 0, options.optimizer, flat_of(options.flat)),
       slots(tensors_of_slots(replica)),
       mean(replica, group, options.mean, options.compression) {
-  if (replica.has_optimizer() && mean.means_come_in_buckets()) early.emplace(replica, group);
+  if (replica.has_optimizer() && mean.means_come_in_buckets()) early.emplace(replica, mean.group());
   replica.parameters().on_stray(fail_stray_pass);
 }
 
@@ -89,6 +89,7 @@ DataParallel::DataParallel(const std::shared_ptr<torch::nn::Module>& module, com
     throw ConfigError(concat("check_state_every is ", options_.check_state_every, "; give steps, or 0 for no check"));
   require_same_model(bound_->replica, group_, limits());
   broadcast_state(bound_->replica, group_, 0, limits());
+  clock_.restart();
 }
 
 // A frozen parameter is to train from now on: it gets its place in flat memory. All ranks do so in the same step, or
@@ -157,6 +158,7 @@ void DataParallel::open(const at::Tensor& loss, const Pass& pass) {
   bound_->replica.parameters().require_same_module();
   if (stage_ == Stage::kAccumulating) bound_->replica.parameters().require_seal();
   const Stage before = std::exchange(stage_, Stage::kFailed);  // until the pass has ended
+  clock_.begin_pass();
   if (before == Stage::kAccumulating) return;
   bind_unfrozen();
   bound_->mean.open(bound_->replica.placement().mine.begin);
@@ -185,6 +187,7 @@ void DataParallel::skip() {
   require_no_failed_pass();
   if (stage_ != Stage::kNone) throw ConfigError("skip() stands for all passes of a step, and this step has had one");
   stage_ = Stage::kSkipped;
+  clock_.begin_pass();
 }
 
 std::function<at::Tensor()> DataParallel::closure(std::function<at::Tensor()> loss, double rows) {
@@ -207,6 +210,7 @@ void DataParallel::run_backward(const at::Tensor& loss, const Pass& pass) {
   bound_->replica.parameters().seal();
   if (further) rows_ += rows;
   loss_ += rows * loss.item<double>();
+  clock_.end_pass();
 }
 
 void DataParallel::require_no_failed_pass() const {
@@ -278,8 +282,23 @@ StepReport DataParallel::step(double lr_factor) {
 // comparison would fail for no fault.
 void DataParallel::count_step(const MeanGradient& mean) {
   ++steps_;
-  if (options_.check_state_every == 0 || steps_ % options_.check_state_every != 0) return;
-  if (bound_->replica.has_optimizer() || mean.left == 0) require_same_state();
+  const bool is_due = options_.check_state_every != 0 && steps_ % options_.check_state_every == 0;
+  if (is_due && (bound_->replica.has_optimizer() || mean.left == 0)) require_same_state();
+  clock_.end_step(group_.size() == 1 ? 0 : mean.report.wait_seconds, mean.hidden_seconds, mean.bytes);
+}
+
+DataParallelReport DataParallel::report() {
+  DataParallelReport report{.bucket_bytes = bound_->mean.bucket_bytes()};
+  clock_.take(report);
+  if (stage_ == Stage::kNone) clock_.restart();
+  for (const model::FlatBuffer& buffer : bound_->replica.parameters().buffers()) {
+    report.parameters += std::ssize(buffer.slots);
+    std::int64_t elements = 0;
+    for (const model::ParameterSlot& slot : buffer.slots) elements += slot.count;
+    report.elements += elements;
+    report.parameter_bytes += elements * static_cast<std::int64_t>(buffer.values.element_size());
+  }
+  return report;
 }
 
 // A parameter that no rank's loss reached has no .grad, so that optimizers pass it over.
@@ -310,11 +329,13 @@ void DataParallel::finish() {
   require_no_failed_pass();
   if (stage_ != Stage::kNone) throw ConfigError("finish() between a backward pass and its average() or step()");
   const std::int64_t own_steps = steps_;
+  clock_.begin_pass();
   while (const std::optional<MeanGradient> mean = form_without_mine()) {
     if (bound_->replica.has_optimizer())
       bound_->replica.optimizer().step(bound_->mean.sums(), mean->scale, mean->lr_factor);
     count_step(*mean);
   }
+  clock_.restart();
   if (steps_ == 0)
     throw ConfigError(
         concat("finish() when no rank has made a step: if they have trained, each has alone. Write", kLoop));

@@ -42,9 +42,11 @@
 #include <vector>
 
 #include "tandem/comm/departure.h"
+#include "tandem/sync/data_parallel_report.h"
 #include "tandem/sync/mean/early_update.h"
 #include "tandem/sync/mean/gradient_mean.h"
 #include "tandem/sync/replica.h"
+#include "tandem/sync/step_clock.h"
 #include "tandem/sync/strategy.h"
 
 namespace tandem::sync {
@@ -123,6 +125,12 @@ class DataParallel {
   /// older.
   void require_same_state();
 
+  /// What the steps took on this rank since the last call, or since construction, as a mean, and the last one: seconds
+  /// of forward, backward and communication, and how much of this was hidden; bytes, and sizes of buckets. Waits for
+  /// nobody. Between steps, the next one begins with this call: what came before it (an evaluation, a checkpoint) is in
+  /// no report.
+  DataParallelReport report();
+
   /// The tensors that this rank's compression remembers; the live ones, see gradient_compression.h. Empty without one.
   [[nodiscard]] model::NamedTensors compression_state();
 
@@ -159,6 +167,7 @@ class DataParallel {
   enum class Stage { kNone, kAccumulating, kLast, kSkipped, kFailed } stage_ = Stage::kNone;
   double rows_ = 0, loss_ = 0;  // since the last step: rows, and their losses' sum
   std::int64_t steps_ = 0;
+  StepClock clock_;
   enum class Optimizers { kEqual, kDiffer } optimizers_ = Optimizers::kEqual;
 };
 

@@ -101,6 +101,9 @@ int main(int argc, char** argv) try {
     archive.write("worse", c10::IValue(std::int64_t{worse}));
     archive.save_to(file + ".new");
     std::filesystem::rename(file + ".new", file);
+    const sync::StepCosts costs = parallel.report().mean;  // of this rank, over the epoch
+    std::cout << "  a step took " << 1e3 * costs.seconds << " ms, of which it waited " << 1e3 * costs.exposed_seconds
+              << " ms, and sent " << costs.bytes << " bytes\n";
   }
   ranks.barrier(comm::patient());  // the file is complete when any rank has ended
 } catch (const std::exception& error) {

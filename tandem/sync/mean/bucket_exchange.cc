@@ -48,6 +48,15 @@ void BucketExchange::cut(std::size_t b) {
   }
 }
 
+std::vector<std::int64_t> BucketExchange::bucket_bytes() const {
+  std::vector<std::int64_t> bytes;
+  for (const Bucket& bucket : buckets_) {
+    const auto each = static_cast<std::int64_t>(parameters_.buffers()[bucket.buffer].values.element_size());
+    bytes.push_back(bucket.elements.size() * each);
+  }
+  return bytes;
+}
+
 void BucketExchange::begin_last_pass(model::FlatParameters::Gradients& gradients) {
   TANDEM_CHECK(started_ == 0 && pending_.empty(), "a step's exchange before the last one's end");
   if (buckets_.empty()) return;
@@ -89,6 +98,7 @@ void BucketExchange::start_next() {
 }
 
 void BucketExchange::start(const at::Tensor& part) {
+  if (pending_.empty()) first_start_ = Clock::now();
   try {
     pending_.push_back(group_.start_all_reduce(part));
   } catch (const RunError&) {

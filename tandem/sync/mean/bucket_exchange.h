@@ -13,11 +13,13 @@
 //
 // Threads: the replica's, and reached() on the thread that runs its backward pass. Blocking: wait() only.
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "tandem/base/clock.h"
 #include "tandem/comm/group.h"
 #include "tandem/model/flat_parameters.h"
 
@@ -56,6 +58,12 @@ class BucketExchange {
   void end_step(const Limits& limits);
 
   [[nodiscard]] std::size_t buckets() const { return buckets_.size(); }
+  /// Sizes of the buckets, in the order of their starts.
+  [[nodiscard]] std::vector<std::int64_t> bucket_bytes() const;
+  /// Time from the start of this step's first sum until `now`; zero when none has been started.
+  [[nodiscard]] double seconds_under_way(Clock::time_point now) const {
+    return pending_.empty() ? 0 : std::chrono::duration<double>(now - first_start_).count();
+  }
 
  private:
   struct Bucket {
@@ -79,6 +87,7 @@ class BucketExchange {
   model::FlatParameters::Gradients* gradients_ = nullptr;
   std::size_t started_ = 0;
   std::vector<comm::Pending> pending_;
+  Clock::time_point first_start_{};  // of pending_
   enum class Order { kGuessed, kAgreed } order_ = Order::kGuessed;
 };
 

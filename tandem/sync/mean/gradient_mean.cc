@@ -44,13 +44,23 @@ GradientMean::GradientMean(Replica& replica, comm::Group& group, const MeanOptio
                  [&](std::int64_t count, at::ScalarType dtype) {
                    return group.allocate(count, dtype, replica.placement().device);
                  }),
-      exchange_(replica.parameters(), group) {
+      exchange_(replica.parameters(), group_) {
   require_none(faults_of(options));
   squares_.resize(replica.parameters().buffers().size());
   if (!compression) return;
   buckets_ = buckets_of(replica.parameters(), gradients_.sum());
-  compression_ = compression(buckets_, group);
+  compression_ = compression(buckets_, group_);
   if (group.size() == 1) compression_.reset();
+  group_.take_bytes();
+}
+
+std::vector<std::int64_t> GradientMean::bucket_bytes() const {
+  if (group_.size() == 1) return {};
+  if (!compression_ && exchange_.buckets() > 0) return exchange_.bucket_bytes();
+  std::vector<std::int64_t> bytes;
+  for (const model::FlatBuffer& buffer : replica_.parameters().buffers())
+    if (!buffer.sparse) bytes.push_back(static_cast<std::int64_t>(buffer.values.nbytes()));
+  return bytes;
 }
 
 MeanGradient GradientMean::form(double lr_factor, std::int64_t step, const Limits& limits,
@@ -73,6 +83,7 @@ std::optional<MeanGradient> GradientMean::form_without_mine(std::int64_t step, c
 
 MeanGradient GradientMean::reduce(std::int64_t step, const Limits& limits, const WhileSumsCome& meanwhile) {
   const Clock::time_point start = Clock::now();
+  const double before = exchange_.seconds_under_way(start);
   {
     const Span span("sync");
     bad_.reset();
@@ -86,7 +97,10 @@ MeanGradient GradientMean::reduce(std::int64_t step, const Limits& limits, const
   }
   MeanGradient mean{.report = {.wait_seconds = seconds_since(start) - meanwhile_seconds_}};
   const Tally tally = gradients_.tally();
-  if (tally.shards == 0) return mean;
+  if (tally.shards == 0) {
+    group_.take_bytes();  // they are part of no step
+    return mean;
+  }
   require_rows(tally, step);
   double scale = scale_of(tally, options_.divisor);
   if (compression_) {
@@ -109,6 +123,8 @@ MeanGradient GradientMean::reduce(std::int64_t step, const Limits& limits, const
                   .whose = [&] { return where_not_finite(limits); }},
                  options_, step);
   mean.report.wait_seconds = wait_seconds;
+  mean.hidden_seconds = before + meanwhile_seconds_;
+  mean.bytes = group_.take_bytes();
   average_buffers(tally.shards);
   return mean;
 }

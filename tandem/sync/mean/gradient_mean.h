@@ -22,6 +22,7 @@
 #include "tandem/comm/group.h"
 #include "tandem/model/norm.h"
 #include "tandem/sync/mean/bucket_exchange.h"
+#include "tandem/sync/mean/counted_group.h"
 #include "tandem/sync/mean/gradient_compression.h"
 #include "tandem/sync/mean/mean_of_sums.h"
 #include "tandem/sync/replica.h"
@@ -67,6 +68,10 @@ class GradientMean {
   [[nodiscard]] model::FlatParameters::Gradients& sums() { return gradients_.sum(); }
   /// The compression; null when gradients travel as they are.
   [[nodiscard]] GradientCompression* compression() { return compression_.get(); }
+  /// The group for further collectives of a step, so that MeanGradient::bytes has them.
+  [[nodiscard]] comm::Group& group() { return group_; }
+  /// Bytes of what is summed as one, padding included: buckets, or flat buffers. None in a group of one.
+  [[nodiscard]] std::vector<std::int64_t> bucket_bytes() const;
 
  private:
   [[nodiscard]] bool travel_as_they_come() const { return !compression_ && options_.check == GradientCheck::kSum; }
@@ -79,7 +84,7 @@ class GradientMean {
   [[nodiscard]] NotFinite where_not_finite(const Limits& limits);
 
   Replica& replica_;
-  comm::Group& group_;
+  CountedGroup group_;
   const MeanOptions options_;
   ShardGradients gradients_;
   BucketExchange exchange_;

@@ -96,7 +96,11 @@ struct MeanGradient {
   double scale = 0;
   double lr_factor = 1;  // of the replicas that offered
   double left = 0;       // shards of replicas that have left
-  StepReport report{};   // of a step that applies the mean, but for its number; the norm is that of the sum with kShard
+  // What forming it took beside StepReport::wait_seconds: time in which sums were under way while this replica did
+  // something else, and bytes that it handed to collectives.
+  double hidden_seconds = 0;
+  std::int64_t bytes = 0;
+  StepReport report{};  // of a step that applies the mean, but for its number; the norm is that of the sum with kShard
 
   /// The report of the strategy's `step`-th step.
   [[nodiscard]] StepReport report_of(std::int64_t step) const {
