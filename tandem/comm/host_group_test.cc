@@ -6,6 +6,7 @@
 
 #include "tandem/base/error.h"
 #include "tandem/comm/testing/group_laws.h"
+#include "tandem/comm/testing/met_groups.h"
 #include "tandem/concurrency/testing/within.h"
 #include "tandem/shm/testing/process_world.h"
 
@@ -20,10 +21,6 @@ using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::StrEq;
-
-std::unique_ptr<Group> join_host(int rank, int size, const std::string& key) {
-  return make_host_group({.rank = rank, .size = size, .key = key, .limits = within(60s)});
-}
 
 // Runs `work` as each rank, in a process of its own; what each says, and what it throws.
 std::vector<std::string> run_host_ranks(int size, const std::function<void(Group&, const Voice&)>& work) {

@@ -14,6 +14,7 @@
 #include "tandem/base/error.h"
 #include "tandem/comm/store/store.h"
 #include "tandem/comm/testing/group_laws.h"
+#include "tandem/comm/testing/met_groups.h"
 #include "tandem/comm/testing/store_process.h"
 #include "tandem/concurrency/testing/within.h"
 
@@ -28,12 +29,6 @@ using ::testing::Each;
 using ::testing::HasSubstr;
 
 const auto kDtypes = {torch::kFloat, torch::kDouble, torch::kHalf, torch::kBFloat16, torch::kLong};
-
-std::unique_ptr<Group> join_gloo(int rank, int size, int port) {
-  const auto store = connect_to_store({"127.0.0.1", port}, within(60s));
-  const auto part = store->part("group");
-  return make_gloo_group({.rank = rank, .size = size, .store = part.get(), .limits = within(60s)});
-}
 
 using RankWork = std::function<void(Group&, const Voice&)>;
 
