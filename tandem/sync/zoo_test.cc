@@ -294,10 +294,11 @@ class ZooTest : public ::testing::TestWithParam<Case> {
   }
 
   static void expect_the_plain_loop(Update update) {
-    const auto& [animal, ranks, medium] = GetParam();
+    const Animal& animal = std::get<Animal>(GetParam());
+    const int ranks = std::get<int>(GetParam());
     const std::vector<Player> expected = train_alone(animal, ranks), before = animal.build();
     EXPECT_NE(differences(before, expected, 0.01), "") << "the plain loop should move the parameters";
-    EXPECT_THAT(comm::run_over(medium, ranks,
+    EXPECT_THAT(comm::run_over(std::get<Medium>(GetParam()), ranks,
                                [&](comm::Group& group) {
                                  const std::vector<Player> players = train_as_rank(animal, update, group);
                                  EXPECT_EQ(differences(players, expected, animal.allowed), "")

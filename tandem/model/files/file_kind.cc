@@ -57,11 +57,11 @@ std::string kind_of_file(std::string_view content) {
   for (const auto& [begin, sentence] : kKnown) {
     if (content.starts_with(begin)) return sentence;
   }
-  constexpr std::string_view kDigits = "0123456789abcdef";
+  constexpr std::string_view kHexDigits = "0123456789abcdef";
   std::string bytes;
   for (const char each : content.substr(0, 8)) {
     const auto byte = static_cast<unsigned char>(each);
-    bytes += {' ', kDigits[byte >> 4], kDigits[byte & 15]};
+    bytes += {' ', kHexDigits[byte >> 4], kHexDigits[byte & 15]};
   }
   return concat("it is of an unknown kind: ", content.size(), " bytes that begin with", bytes);
 }
