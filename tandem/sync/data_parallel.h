@@ -25,7 +25,8 @@
 // Parameters and gradients are views into flat memory. torch::load() into the module, and freezing and unfreezing a
 // layer on all ranks, work as ever; moving the module to another device or dtype, and registering a parameter, are
 // errors at the next backward(). What trains ranks apart is an error at once: loss.backward() without this object, an
-// optimizer's step between backward() and average(), zero_grad() or clipping between them.
+// optimizer's step between backward() and average(), zero_grad() or changes of a gradient between them. Not seen is
+// torch::nn::utils::clip_grad_norm_() there, which LibTorch does not count as a change: clip after average().
 //
 // Buffers: floating ones become the mean of the ranks', others (integers, Bool) take rank 0's values, at each step. A
 // forward pass in train() mode that no step follows leaves each rank with running statistics of its own, which a

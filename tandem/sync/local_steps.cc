@@ -29,6 +29,22 @@ Placement placement_of(const std::shared_ptr<torch::nn::Module>& module, const c
           .device = parameters.front().device()};
 }
 
+// As the ranks compare it.
+std::string text_of(const LocalStepsOptions& options) {
+  return concat("every ", options.every, ", outer ", static_cast<int>(options.outer), " with a rate of ",
+                options.outer_lr, " and a momentum of ", options.outer_momentum, ", ", options.fragments,
+                " fragments, overlap ", options.overlap, ", wire ", static_cast<int>(options.wire));
+}
+
+void require_same_options(const LocalStepsOptions& options, comm::Group& group, const Limits& limits) {
+  const std::vector<std::string> all = gather_text(group, text_of(options), limits);
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] != all[0])
+      throw ConfigError(
+          concat("the ranks give LocalSteps other options: rank 0 ", all[0], "; rank ", rank, " ", all[rank]));
+  }
+}
+
 // Of an error of a group: without the table of its members.
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
@@ -51,13 +67,17 @@ LocalSteps::LocalSteps(std::shared_ptr<torch::nn::Module> module, const LocalSte
   open_first();
 }
 
-LocalSteps::~LocalSteps() = default;
+LocalSteps::~LocalSteps() {
+  if (under_way_.another() || has_finished_ || world_.size == 1 || !exchange_ || exchange_->steps() == 0) return;
+  say("ends without finish(): its parameters are its own, not those of the run");
+}
 
 void LocalSteps::open_first() {
   comm::WorldOptions options = ranks_.world;
   options.limits.deadline = Deadline::after(ranks_.patience);
   world_ = comm::open_world(ranks_.me, options);
   const Limits patient{.deadline = Deadline::after(ranks_.patience), .stop = {}};
+  require_same_options(options_, *world_.group, patient);
   require_same_model(*replica_, *world_.group, patient);
   broadcast_state(*replica_, *world_.group, 0, patient);
   exchange_ = std::make_unique<LocalExchange>(*replica_, *world_.group, options_);
@@ -108,6 +128,7 @@ void LocalSteps::agree() {
 void LocalSteps::finish() {
   surviving([this] { exchange_->leave({.deadline = Deadline::after(ranks_.patience), .stop = {}}); });
   if (elastic_) elastic_->rendezvous().close();
+  has_finished_ = true;
 }
 
 // Until those that are there have entered the exchange together.
@@ -145,8 +166,10 @@ std::optional<comm::World> LocalSteps::meet() {
     const std::optional<comm::Round> round =
         elastic_->next_round({.deadline = Deadline::after(enters ? ranks_.patience : ranks_.late), .stop = {}});
     if (!round) throw RunError("the others have finished without this rank: its parameters are not the run's last");
-    for (const comm::Round::Loss& loss : round->lost) say(concat("rank ", loss.who.rank, " is lost: ", loss.how));
-    for (const comm::Life& who : round->joined) say(concat("rank ", who.rank, " joins"));
+    if (!enters) {
+      for (const comm::Round::Loss& loss : round->lost) say(concat("rank ", loss.who.rank, " is lost: ", loss.how));
+      for (const comm::Life& who : round->joined) say(concat("rank ", who.rank, " joins"));
+    }
     world = elastic_->open(*round, {}, notes);
   } catch (const comm::LeftBehind&) {
     say("was late, and the others have gone on; comes back with their parameters");
@@ -159,9 +182,12 @@ std::optional<comm::World> LocalSteps::meet() {
 
 void LocalSteps::enter(LocalExchange::Knows knows) {
   const Limits patient{.deadline = Deadline::after(ranks_.late), .stop = {}};
+  require_same_options(options_, *world_.group, patient);
   require_same_model(*replica_, *world_.group, patient);
   if (!exchange_) exchange_ = std::make_unique<LocalExchange>(*replica_, *world_.group, options_);
   exchange_->enter(*world_.group, knows, patient);
+  if (knows == LocalExchange::Knows::kNothing)
+    say(concat("joins at step ", exchange_->steps(), ", as ", world_.rank, " of ", world_.size, " ranks"));
   is_late_ = false;
 }
 

@@ -38,6 +38,7 @@
 #include <string>
 #include <vector>
 
+#include "tandem/comm/departure.h"
 #include "tandem/comm/elastic_world.h"
 #include "tandem/comm/store/launcher_environment.h"
 #include "tandem/comm/world.h"
@@ -66,13 +67,15 @@ class LocalSteps {
   /// was started in place of a dead one takes the parameters of those that train. `options.mean` has no effect.
   explicit LocalSteps(std::shared_ptr<torch::nn::Module> module, const LocalStepsOptions& options = {},
                       const LocalRanks& ranks = {});
+  /// Says so where it ends after steps, without finish(), and no exception ends it.
   ~LocalSteps();
   LocalSteps(const LocalSteps&) = delete;
   LocalSteps& operator=(const LocalSteps&) = delete;
 
   /// The rank has made an optimizer step of `rows` rows, by which its part of the mean is weighed.
   void step(double rows = 1);
-  /// All ranks get equal parameters and buffers now: before an evaluation or a checkpoint of one of them.
+  /// All ranks, which all call it, get equal parameters and buffers now: before an evaluation or a checkpoint of one of
+  /// them.
   void agree();
   /// This rank makes no more steps. Takes part in the others' exchanges until all have finished; parameters and buffers
   /// are then equal.
@@ -106,7 +109,9 @@ class LocalSteps {
   std::unique_ptr<LocalExchange> exchange_;
   std::int64_t met_at_ = -1;  // steps at the last meeting
   int fruitless_ = 0;         // meetings in a row without a step between
-  bool is_late_ = false;      // the others have gone on without it, and it has not come back yet
+  const comm::UnderWay under_way_;
+  bool has_finished_ = false;
+  bool is_late_ = false;  // the others have gone on without it, and it has not come back yet
 };
 
 }  // namespace tandem::sync

@@ -34,7 +34,8 @@ class LocalStepsTest : public ::testing::Test {
   using Loop = std::function<void(LocalRank&, LocalSteps&, const std::function<void()>& step)>;
 
   // `step` makes an optimizer step and counts it. Ends with the hash of the parameters.
-  void run_rank(LocalRank& mine, const Loop& loop) const {
+  void run_rank(LocalRank& mine, const Loop& loop) const { run_rank(mine, loop, options_); }
+  void run_rank(LocalRank& mine, const Loop& loop, const LocalStepsOptions& options) const {
     LocalRanks ranks;
     ranks.me = {.launcher = comm::Launcher::kVariables,
                 .rank = mine.rank,
@@ -49,7 +50,7 @@ class LocalStepsTest : public ::testing::Test {
     ranks.say = [&mine](const std::string& line) { mine.said += line + "\n"; };
     try {
       const auto net = std::make_shared<torch::nn::LinearImpl>(6, 1);
-      LocalSteps local(net, options_, ranks);
+      LocalSteps local(net, options, ranks);
       mine.began_at = local.steps();
       torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.1));
       loop(mine, local, [&] {
@@ -167,6 +168,37 @@ TEST_F(LocalStepsTest, ARankThatIsLateIsLeftOutAndComesBack) {
   }
   EXPECT_THAT(ranks[0].said, AllOf(HasSubstr("rank 2 is lost"), HasSubstr("rank 2 joins")));
   EXPECT_THAT(ranks[2].said, HasSubstr("was late, and the others have gone on; comes back with their parameters"));
+}
+
+TEST_F(LocalStepsTest, RanksWithOtherOptionsAreRefused) {
+  std::vector<LocalRank> ranks{{.rank = 0}, {.rank = 1}, {.rank = 2}};
+  {
+    std::vector<std::jthread> threads;
+    for (LocalRank& rank : ranks) {
+      threads.emplace_back([&] {
+        LocalStepsOptions mine = options_;
+        if (rank.rank == 1) mine.every = 25;
+        run_rank(
+            rank, [](LocalRank&, LocalSteps&, const auto&) {}, mine);
+      });
+    }
+  }
+  for (const LocalRank& rank : ranks)
+    EXPECT_THAT(rank.failed, AllOf(HasSubstr("rank 0 every 4, "), HasSubstr("rank 1 every 25, ")));
+}
+
+// Says so where somebody listens.
+TEST_F(LocalStepsTest, WhoForgetsToFinishIsTold) {
+  std::vector<LocalRank> ranks{{.rank = 0}, {.rank = 1}, {.rank = 2}};
+  {
+    std::vector<std::jthread> threads;
+    for (LocalRank& rank : ranks)
+      threads.emplace_back([&] {
+        run_rank(
+            rank, [](LocalRank&, LocalSteps&, const auto& step) { step(); }, options_);
+      });
+  }
+  for (const LocalRank& rank : ranks) EXPECT_THAT(rank.said, HasSubstr("ends without finish()"));
 }
 
 TEST_F(LocalStepsTest, WrongRowsAndOptionsAreNamed) {

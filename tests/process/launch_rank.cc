@@ -25,7 +25,8 @@ int main(int, char** argv) try {
   const auto all = comm::exchange(*store, "numbers", me.rank, me.world_size, concat("n", me.rank), limits);
   std::cout << comm::describe(me) << "; met";
   for (const std::string& value : all) std::cout << " " << value;
-  std::cout << std::endl;
+  const char* threads = std::getenv("OMP_NUM_THREADS");
+  std::cout << "; threads " << (threads == nullptr ? "unset" : threads) << std::endl;
   // Who hosts the store is the last to go.
   if (me.rank == 0 && !me.launcher_hosts_store) {
     for (int rank = 1; rank < me.world_size; ++rank) (void)store->get(concat("done/", rank), limits);

@@ -2,10 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tandem/base/atomic_file.h"
@@ -69,6 +72,24 @@ TEST(LaunchTest, RanksMeetInTheStoreOfTheLauncher) {
   for (const char* who : {"[0] rank 0 of 3 (local rank 0 of 3)", "[1] rank 1 of 3", "[2] rank 2 of 3"}) {
     EXPECT_THAT(lines, ::testing::Contains(StartsWith(who)));
   }
+}
+
+// Each computes on its share of the cores, unless the caller says otherwise.
+TEST(LaunchTest, RanksShareTheCores) {
+  ::unsetenv("OMP_NUM_THREADS");
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  for (const int ranks : {1, 2, 4}) {
+    const std::vector<std::string> lines = lines_of(run(launch({"--ranks", std::to_string(ranks)}, {"end"})).out);
+    EXPECT_THAT(lines, SizeIs(ranks));
+    for (const std::string& line : lines) {
+      const int threads = std::stoi(line.substr(line.rfind(' ')));
+      EXPECT_GE(threads, 1) << line;
+      EXPECT_LE(threads, std::max(1, cores / ranks)) << line;
+    }
+  }
+  Command told = launch({"--ranks", "2"}, {"end"});
+  told.environment.emplace_back("OMP_NUM_THREADS=7");
+  EXPECT_THAT(lines_of(run(told).out), Each(HasSubstr("; threads 7")));
 }
 
 TEST(LaunchTest, AFailingRankEndsTheOthersAndGivesTheExitCode) {

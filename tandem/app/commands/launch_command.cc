@@ -2,7 +2,9 @@
 // and asks how the run stands; and supervise the ranks until all have ended.
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <optional>
 
 #include "tandem/app/commands/commands.h"
@@ -13,6 +15,7 @@
 #include "tandem/comm/store/rendezvous.h"
 #include "tandem/comm/store/store.h"
 #include "tandem/comm/store/tcp_store.h"
+#include "tandem/concurrency/spin.h"
 
 namespace tandem::app {
 namespace {
@@ -72,8 +75,8 @@ ExitCode run_command(const LaunchCommand& command) {
           },
       .patience_without_others = [&] { return answer_of([&] { return comm::deadline_of_run(*meeting); }, Patience()); },
   };
-  const auto variables = [&](int rank, int restarts) -> std::vector<std::string> {
-    return {
+  const auto variables = [&](int rank, int restarts) {
+    std::vector<std::string> all{
         concat("RANK=", rank),
         concat("WORLD_SIZE=", ranks),
         concat("LOCAL_RANK=", rank),
@@ -87,6 +90,10 @@ ExitCode run_command(const LaunchCommand& command) {
         "TORCHELASTIC_USE_AGENT_STORE=True",
         "TORCHELASTIC_RESTART_COUNT=0",
     };
+    // Ranks that each compute on all cores keep each other waiting. Who sets the variable knows better.
+    if (std::getenv("OMP_NUM_THREADS") == nullptr)
+      all.push_back(concat("OMP_NUM_THREADS=", std::max(1, available_cores() / ranks)));
+    return all;
   };
   return static_cast<ExitCode>(supervise(command.options, variables, {}, witness));  // a rank's own, or 130
 }
