@@ -30,9 +30,12 @@ EpochReport run_epoch(ReplicaTeam& team, const FitOptions& options, const FitFun
       const Limits limits{.deadline = Deadline::after(options.team.patience), .stop = member.lost};
       sum += member.learner.step(b, loss, 1.0, limits).step.loss;
     }
-    // For who looks at the module in on_epoch.
-    member.strategy.agree({.deadline = Deadline::after(options.team.patience), .stop = member.lost});
     if (member.replica.placement().local == 0) report.loss = sum / static_cast<double>(minibatches);
+  });
+  // For who looks at the module in on_epoch. In a run of its own, since all replicas rest at the end of one: who waits
+  // in a collective gives no gradients to those that still make steps.
+  team.run([&](Member& member) {
+    member.strategy.agree({.deadline = Deadline::after(options.team.patience), .stop = member.lost});
   });
   const double seconds = seconds_since(start);
   const Member first = team.member(0);

@@ -6,6 +6,7 @@
 #include <torch/nn/modules.h>
 #include <torch/types.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <stdexcept>
 #include <utility>
@@ -65,6 +66,20 @@ TEST(FitTest, LearnsByLocalSteps) {
   EXPECT_TRUE(net->weight.equal(fit(options, line(), kBuild, kLoss)->weight));
   options.devices = "cpu:4";
   EXPECT_FALSE(net->weight.equal(fit(options, line(), kBuild, kLoss)->weight));
+}
+
+// Replicas that have made their steps keep nobody waiting, and are equal at the end.
+TEST(FitTest, LearnsWhereStepsAreMadeWithoutAllReplicas) {
+  for (const sync::StrategyOptions& strategy :
+       {sync::StrategyOptions(sync::SyncReplicasOptions{.replicas_to_aggregate = 3}),
+        sync::StrategyOptions(sync::AsynchronousOptions{.wait_for_slower = 1})}) {
+    FitOptions options = options_on("cpu:4");
+    options.team.strategy = strategy;
+    options.team.patience = std::chrono::minutes(1);
+    std::vector<double> losses;
+    (void)fit(options, line(), kBuild, kLoss, [&](const EpochReport& epoch) { losses.push_back(epoch.loss); });
+    EXPECT_LT(losses.back(), losses.front());
+  }
 }
 
 TEST(FitTest, TakesAHolderOrAPointer) {

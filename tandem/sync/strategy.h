@@ -125,7 +125,7 @@ class Strategy {
   virtual StepReport step(double lr_factor, const Limits& limits) = 0;
 
   /// Makes parameters and buffers equal on all replicas where they are not between steps: before an evaluation, say.
-  /// Collective; between steps.
+  /// Collective; between steps, and where steps are made without all replicas, after rest().
   virtual void agree(const Limits& /*limits*/) {}
   /// The end of an update, after which a run may be saved. Where saving would else change what follows, because
   /// replicas have optimizer state of their own (LocalStepsStrategy), all state becomes equal. Collective; between
