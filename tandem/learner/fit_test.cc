@@ -130,10 +130,10 @@ class Launched {
  public:
   using Variables = std::vector<std::pair<const char*, const char*>>;
   explicit Launched(Variables variables) : variables_(std::move(variables)) {
-    for (const auto& [name, value] : variables_) setenv(name, value, 1);
+    for (const auto& [name, value] : variables_) setenv(name, value, 1);  // NOLINT(concurrency-mt-unsafe): one thread
   }
   ~Launched() {
-    for (const auto& [name, value] : variables_) unsetenv(name);
+    for (const auto& [name, value] : variables_) unsetenv(name);  // NOLINT(concurrency-mt-unsafe)
   }
   Launched(const Launched&) = delete;
   Launched& operator=(const Launched&) = delete;

@@ -45,7 +45,8 @@ template <typename T>
   TANDEM_CHECK(numbers.size_bytes() >= sizeof(T), numbers.size(), " numbers left");
   T its;
   std::memcpy(static_cast<void*>(&its), numbers.data(), sizeof(T));
-  numbers = numbers.subspan(sizeof(T) / sizeof(double));
+  constexpr std::size_t kNumbers = sizeof(T) / sizeof(double);  // NOLINT(bugprone-sizeof-expression): T may be a double
+  numbers = numbers.subspan(kNumbers);
   return its;
 }
 

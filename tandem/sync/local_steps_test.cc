@@ -19,7 +19,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using ::testing::AllOf;
-using ::testing::Each;
 using ::testing::HasSubstr;
 
 // What a rank of a test does with its LocalSteps, and what it was told.

@@ -131,7 +131,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadFlags{"UnknownStrategy",
                  "train --env CartPole-v1 --strategy mirrored",
                  {"strategy = mirrored (--strategy)",
-                  "replicated, divided, parameter_server, asynchronous or sync_replicas"}},
+                  "replicated, divided, parameter_server, asynchronous, sync_replicas or local_steps"}},
         BadFlags{"ServersWithoutAServer",
                  "train --env CartPole-v1 --strategy divided --set parameter_server.servers=first",
                  {"parameter_server.servers = first", "no effect without strategy: parameter_server"}},

@@ -25,7 +25,7 @@ int main(int, char** argv) try {
   const auto all = comm::exchange(*store, "numbers", me.rank, me.world_size, concat("n", me.rank), limits);
   std::cout << comm::describe(me) << "; met";
   for (const std::string& value : all) std::cout << " " << value;
-  const char* threads = std::getenv("OMP_NUM_THREADS");
+  const char* threads = std::getenv("OMP_NUM_THREADS");  // NOLINT(concurrency-mt-unsafe): one thread
   std::cout << "; threads " << (threads == nullptr ? "unset" : threads) << std::endl;
   // Who hosts the store is the last to go.
   if (me.rank == 0 && !me.launcher_hosts_store) {

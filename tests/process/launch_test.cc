@@ -76,7 +76,7 @@ TEST(LaunchTest, RanksMeetInTheStoreOfTheLauncher) {
 
 // Each computes on its share of the cores, unless the caller says otherwise.
 TEST(LaunchTest, RanksShareTheCores) {
-  ::unsetenv("OMP_NUM_THREADS");
+  ::unsetenv("OMP_NUM_THREADS");  // NOLINT(concurrency-mt-unsafe): one thread
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   for (const int ranks : {1, 2, 4}) {
     const std::vector<std::string> lines = lines_of(run(launch({"--ranks", std::to_string(ranks)}, {"end"})).out);

@@ -91,7 +91,7 @@ ExitCode run_command(const LaunchCommand& command) {
         "TORCHELASTIC_RESTART_COUNT=0",
     };
     // Ranks that each compute on all cores keep each other waiting. Who sets the variable knows better.
-    if (std::getenv("OMP_NUM_THREADS") == nullptr)
+    if (std::getenv("OMP_NUM_THREADS") == nullptr)  // NOLINT(concurrency-mt-unsafe): nobody sets variables
       all.push_back(concat("OMP_NUM_THREADS=", std::max(1, available_cores() / ranks)));
     return all;
   };

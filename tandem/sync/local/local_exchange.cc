@@ -1,6 +1,7 @@
 #include "tandem/sync/local/local_exchange.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <numeric>
@@ -31,7 +32,7 @@ at::Tensor mean_of_rounded(const std::vector<at::Tensor>& ways, const std::vecto
         const auto at = static_cast<std::size_t>(member);
         return unrounded(ways[at], count, wire).mul_(rows[at] / total);
       },
-      [](at::Tensor left, const at::Tensor& right) { return left.add_(right); });
+      [](const at::Tensor& left, const at::Tensor& right) { return left.add_(right); });
 }
 
 }  // namespace
@@ -221,10 +222,9 @@ void LocalExchange::take_way(Piece& piece) const {
 }
 
 comm::Pending LocalExchange::sum_up(const at::Tensor& sum, double share) {
-  at::Tensor mine = sum;
-  mine.mul_(share);
-  totals_.bytes += static_cast<std::int64_t>(mine.nbytes());
-  return group_->start_all_reduce(mine);
+  (void)sum.mul_(share);
+  totals_.bytes += static_cast<std::int64_t>(sum.nbytes());
+  return group_->start_all_reduce(sum);
 }
 
 // Each replica gets the rounded ways of all, and adds them in the order of the tree.
@@ -302,10 +302,9 @@ void LocalExchange::average_moments(double share, const Limits& limits) {
 
 void LocalExchange::average(const at::Tensor& tensor, double share, const Limits& limits) {
   const at::Tensor sum = group_->allocate(tensor.numel(), wide(tensor.scalar_type()), tensor.device());
-  at::Tensor into = tensor;
   sum.copy_(tensor.view({-1}));
   sum_up(sum, share).wait(limits);
-  into.copy_(sum.view(tensor.sizes()));
+  (void)tensor.copy_(sum.view(tensor.sizes()));
 }
 
 // Agreed parameters, the outer momentum, buffers and frozen parameters travel only where somebody lacks them.

@@ -1,6 +1,9 @@
 #include "tandem/sync/local/rounded.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <limits>
 
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
