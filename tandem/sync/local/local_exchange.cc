@@ -160,12 +160,14 @@ void LocalExchange::come_together(Call call, const Limits& limits) {
 void LocalExchange::start(const Meeting& meeting, const Limits& limits) {
   const at::NoGradGuard no_grad;
   finish(limits);
-  const std::size_t fragment = static_cast<std::size_t>(begun_) % fragments_.size();
+  const std::size_t fragment = static_cast<std::size_t>(begun_++) % fragments_.size();
   const double total = total_of(meeting.rows[fragment]);
+  if (total == 0) {  // there is no mean, and the exchange is over
+    ++over_;
+    return;
+  }
   under_way_.emplace(
       UnderWay{.fragment = fragment, .over = steps_ + options_.overlap, .rows = std::exchange(rows_[fragment], 0)});
-  ++begun_;
-  if (total == 0) return;
   for (Piece& piece : fragments_[fragment]) {
     if (piece.started.defined()) piece.started.copy_(piece.own);
     take_way(piece);
@@ -184,9 +186,7 @@ void LocalExchange::finish(const Limits& limits) {
   const Clock::time_point begin = Clock::now();
   for (comm::Pending& pending : under_way_->pending) pending.wait(limits);
   totals_.wait_seconds += seconds_since(begin);
-  const bool has_sums = !under_way_->pending.empty() || options_.wire != Wire::kFull;
   for (Piece& piece : fragments_[under_way_->fragment]) {
-    if (!has_sums) break;
     if (piece.next_rest.defined()) piece.rest = std::exchange(piece.next_rest, {});
     move_agreed(piece);
     if (piece.started.defined())

@@ -8,13 +8,15 @@
 // an exchange is of one part of the parameters, in turn. With an overlap, the replica goes on while sums travel, and
 // keeps what its steps do meanwhile: own + (agreed - own at the start).
 //
-// Each exchange begins with a meeting, in which the replicas tell what they are doing. One that has come to agree() or
-// leave() takes part in the exchanges of those that still make steps, so replicas may make different numbers of them.
+// Each exchange begins with a meeting, in which the replicas tell what they are doing. One that has come to agree(),
+// settle() or leave() takes part in the exchanges of those that still make steps, so replicas may make different
+// numbers of them. An exchange is over as a whole or not at all: where a member of the group is lost in it, those that
+// are left may enter() another group.
 //
 // Sums go along the tree over the replicas: same bits on any topology of as many replicas, but not on another number.
 //
-// Threads: single-thread, the replica's. Blocking: begin(), agree(), leave(), and count_step() when an exchange is due
-// wait for all replicas until `limits`. Errors: those of the group; RunError when a parameter is not finite.
+// Threads: single-thread, the replica's. Blocking: what takes `limits` waits for all replicas until then;
+// exchange_due() only when an exchange is due. Errors: those of the group; RunError when a parameter is not finite.
 #pragma once
 #include <ATen/core/Tensor.h>
 

@@ -359,6 +359,26 @@ TEST(LocalStepsStrategyTest, AParameterThatIsNotFiniteIsNamedBeforeItIsGivenAway
   EXPECT_THAT(outcomes[0], HasSubstr("second.weight"));
 }
 
+// Its sums are those of the exchange before, and nothing is done with them again.
+TEST(LocalStepsStrategyTest, AnExchangeWithoutRowsChangesNothing) {
+  for (const Wire wire : {Wire::kFull, Wire::kInt8}) {
+    const auto outcomes = comm::run_as_members(2, [&](comm::Group& group) {
+      Replica replica(place_on_cpu(2, 2)[static_cast<std::size_t>(group.rank())], std::make_shared<Twin>(), 1,
+                      {model::SgdOptions{.lr = 0.1}});
+      LocalExchange exchange(replica, group, {.every = 1, .wire = wire});
+      const torch::Tensor values = replica.parameters().buffers()[0].values;
+      (void)values.narrow(0, 0, 8).add_(1);
+      exchange.count_step(1);
+      exchange.exchange_due(within(std::chrono::seconds(60)));
+      const torch::Tensor before = values.clone();
+      exchange.count_step(0);
+      exchange.exchange_due(within(std::chrono::seconds(60)));
+      EXPECT_TRUE(torch::equal(values, before)) << static_cast<int>(wire);
+    });
+    for (const std::string& outcome : outcomes) EXPECT_EQ(outcome, "");
+  }
+}
+
 TEST(LocalStepsStrategyTest, FaultsOfOptionsAreToldTogether) {
   const auto said = [](const LocalStepsOptions& options) {
     std::string text;
