@@ -11,11 +11,11 @@
 #include <map>
 #include <utility>
 
-#include "tandem/base/check.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/model/optimizer_entries.h"
 #include "tandem/model/reached_hook.h"
+#include "tandem/sync/rank_placement.h"
 
 namespace tandem::sync {
 namespace {
@@ -23,16 +23,6 @@ namespace {
 // Plan: a rank is a replica with one shard. open() binds the gradients before the first pass of a step; backward() and
 // accumulate() add rows x gradient; close() ends the passes; then the mean over all ranks is formed, and either put
 // into every .grad (average) or applied (step). stage_ guards that order, and a failed pass ends the object's use.
-Placement placement_of(const std::shared_ptr<torch::nn::Module>& module, const comm::Group& group) {
-  TANDEM_EXPECTS(module != nullptr, "DataParallel needs a module");
-  const std::vector<at::Tensor> parameters = module->parameters();
-  if (parameters.empty()) throw ConfigError("the module has no parameters, so there is nothing to train");
-  return {.replica = group.rank(),
-          .replicas = group.size(),
-          .shards = group.size(),
-          .mine = {group.rank(), group.rank() + 1},
-          .device = parameters.front().device()};
-}
 
 // Gradients come from backward passes alone, so their memory need not be zeroed before.
 model::FlatParameters::Options flat_of(model::FlatParameters::Options options) {
@@ -75,7 +65,8 @@ void require_loss(const at::Tensor& loss) {
 
 DataParallel::Bound::Bound(const std::shared_ptr<torch::nn::Module>& module, comm::Group& group,
                            const DataParallelOptions& options)
-    : replica(placement_of(module, group), module, 0, options.optimizer, flat_of(options.flat)),
+    : replica(rank_placement(module, group.rank(), group.size(), "DataParallel"), module, 0, options.optimizer,
+              flat_of(options.flat)),
       slots(tensors_of_slots(replica)),
       mean(replica, group, options.mean, options.compression) {
   if (replica.has_optimizer() && mean.means_come_in_buckets()) early.emplace(replica, mean.group());

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <utility>
 
-#include "tandem/base/check.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/sync/rank_placement.h"
 
 // Plan: step() counts and lets the exchange do what is due. An error that says that others are lost leads to
 // go_on_without(): the world is thrown away, those that are left meet, open a new one and enter the exchange with it;
@@ -17,17 +17,6 @@ namespace tandem::sync {
 namespace {
 
 constexpr int kMostFruitless = 5;
-
-Placement placement_of(const std::shared_ptr<torch::nn::Module>& module, const comm::LauncherEnvironment& me) {
-  TANDEM_EXPECTS(module != nullptr, "LocalSteps needs a module");
-  const std::vector<at::Tensor> parameters = module->parameters();
-  if (parameters.empty()) throw ConfigError("the module has no parameters, so there is nothing to train");
-  return {.replica = me.rank,
-          .replicas = me.world_size,
-          .shards = me.world_size,
-          .mine = {me.rank, me.rank + 1},
-          .device = parameters.front().device()};
-}
 
 // As the ranks compare it.
 std::string text_of(const LocalStepsOptions& options) {
@@ -54,7 +43,7 @@ LocalSteps::LocalSteps(std::shared_ptr<torch::nn::Module> module, const LocalSte
                        const LocalRanks& ranks)
     : ranks_(ranks), options_(options) {
   require_none(faults_of(options));
-  const Placement placement = placement_of(module, ranks.me);
+  const Placement placement = rank_placement(module, ranks.me.rank, ranks.me.world_size, "LocalSteps");
   if (ranks.me.world_size > 1 && comm::why_none_survive(ranks.me).empty()) {
     elastic_.emplace(ranks.me, ranks.world,
                      comm::Rendezvous::Options{.late = comm::Rendezvous::Options::Late::kComesBack});

@@ -25,11 +25,11 @@
 //
 // With an overlap or fragments, exchanges travel while the next steps are made.
 //
-// Threads: one. Ownership: shares the module, whose parameters become views of flat memory: make the optimizer after
-// this object. Blocking: the constructor, step() when an exchange is due, agree() and finish() wait for the other
-// ranks; an exchange at most `late`, if ranks may be missing. Errors: ConfigError for options out of range and for
-// ranks whose models differ; RunError when too few ranks are left to go on (comm/store/rendezvous.h), when a parameter
-// is not finite, and when the others have finished without this rank.
+// Threads: one. Ownership: shares the module, whose parameters become views of flat memory; the optimizer may be made
+// before or after. Blocking: the constructor, step() when an exchange is due, agree() and finish() wait for the other
+// ranks; an exchange at most `late`, if ranks may be missing. Errors: ConfigError for options out of range, and for
+// ranks whose options or models differ; RunError when too few ranks are left to go on (comm/store/rendezvous.h), when a
+// parameter is not finite, and when the others have finished without this rank.
 #pragma once
 #include <cstdint>
 #include <functional>

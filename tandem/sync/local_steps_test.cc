@@ -118,9 +118,10 @@ TEST_F(LocalStepsTest, ARankThatEndsIsMissedAndAnotherLifeOfItJoins) {
         throw RunError("the rank's loader failed");
       });
       has_ended = true;
+      has_ended.notify_all();
     });
     threads.emplace_back([&] {
-      while (!has_ended) std::this_thread::sleep_for(1ms);
+      has_ended.wait(false);
       run_rank(again, [&](LocalRank& mine, LocalSteps& local, const auto& step) {
         EXPECT_GE(mine.began_at, 4);
         step();
