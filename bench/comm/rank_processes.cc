@@ -11,7 +11,7 @@
 #include "tandem/base/text.h"
 #include "tandem/comm/host_group.h"
 #include "tandem/comm/links/c10d_group.h"
-#include "tandem/comm/store/tcp_store.h"
+#include "tandem/comm/store/run_store.h"
 
 namespace tandem::bench {
 namespace {
@@ -59,8 +59,8 @@ std::unique_ptr<comm::Group> join(const World& world, int rank, std::unique_ptr<
   if (world.transport == Transport::kHost) {
     return comm::make_host_group({.rank = rank, .size = world.size, .key = world.key, .limits = limits});
   }
-  store = rank == 0 ? comm::host_store(world.port, comm::Reach::kThisHost).store
-                    : comm::connect_to_store({"127.0.0.1", world.port}, limits);
+  store = rank == 0 ? comm::host_store(comm::store_here(world.port)).store
+                    : comm::connect_to_store(comm::store_here(world.port), limits);
   return comm::make_gloo_group({.rank = rank, .size = world.size, .store = store.get(), .limits = limits});
 }
 
@@ -85,7 +85,7 @@ std::vector<double> time_between_processes(Transport transport, int ranks, std::
   const World world{.transport = transport,
                     .size = ranks,
                     .key = concat("bench/", ::getpid(), "/", ++groups),
-                    .port = comm::listen_on(0, comm::Reach::kThisHost).port,  // free now, and likely still then
+                    .port = 1000 * ::getpid() + groups,
                     .bytes = bytes};
   return run_forked(concat("sums of ", bytes, " bytes"), ranks,
                     [&](int rank) { return work(world, rank, seconds, size); })

@@ -5,7 +5,7 @@
 
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
-#include "tandem/comm/store/tcp_store.h"
+#include "tandem/comm/store/run_store.h"
 
 namespace tandem::comm {
 namespace {
@@ -46,8 +46,10 @@ ElasticWorld::ElasticWorld(LauncherEnvironment me, WorldOptions options, const R
 }
 
 std::unique_ptr<Store> ElasticWorld::connect(const std::stop_token& stop) const {
-  const std::unique_ptr<Store> store =
-      connect_to_store(me_.master, {.deadline = Deadline::after(kStorePatience), .stop = stop});
+  const Limits limits{.deadline = Deadline::after(kStorePatience), .stop = stop};
+  LauncherEnvironment me = me_;
+  me.is_insecure = me.is_insecure || options_.is_insecure;
+  const std::unique_ptr<Store> store = connect_to_store(place_of_store(me, limits), limits);
   return rendezvous_part(*store, me_.run_id, me_.restart_count);
 }
 

@@ -9,7 +9,7 @@
 #include "tandem/comm/host_group.h"
 #include "tandem/comm/layered_group.h"
 #include "tandem/comm/local_group.h"
-#include "tandem/comm/store/tcp_store.h"
+#include "tandem/comm/store/run_store.h"
 
 namespace tandem::comm {
 namespace {
@@ -240,7 +240,9 @@ const char* name_of(Backend backend) {
 World open_world(const LauncherEnvironment& me, const WorldOptions& options, const NetworkGroups& network) {
   TANDEM_EXPECTS(me.rank >= 0 && me.rank < me.world_size, "open_world() as rank ", me.rank, " of ", me.world_size,
                  "; ranks count from 0");
-  return enter_or_report_failure(open_store(me, options.generation, options.limits), me, options, network);
+  LauncherEnvironment rank = me;
+  rank.is_insecure = rank.is_insecure || options.is_insecure;
+  return enter_or_report_failure(open_store(rank, options.generation, options.limits), rank, options, network);
 }
 
 World open_world_beside(World& first, const LauncherEnvironment& me, const WorldOptions& options) {

@@ -50,6 +50,7 @@ struct WorldOptions {
   std::vector<std::vector<int>> hosts = {};  // kRankList: the ranks of each host
   std::string network = {};                  // for Gloo: see C10dGroupOptions::network
   int device = -1;                           // kNccl: index of this rank's CUDA device; -1: its local rank
+  bool is_insecure = false;                  // ranks of several hosts need no run secret: nobody else is on the network
   int generation = 0;                        // another number for each world that a process opens; same on all ranks
   Limits limits = {.deadline = Deadline::after(std::chrono::minutes(5)), .stop = {}};  // of the wait for all ranks
 };
@@ -79,7 +80,8 @@ struct NetworkGroups {
 };
 
 /// Waits until all ranks have called it, each with the same options; only `network` and `device` may differ.
-/// Throws ConfigError for a choice that cannot be honoured, or when ranks ask for different things; RunError when the
+/// Throws ConfigError for a choice that cannot be honoured, when ranks ask for different things, or when they are on
+/// several hosts without a run secret (TANDEM_RUN_SECRET) or with different ones; RunError when the
 /// store's port is in use; DeadlineExceeded, which names the missing ranks. A rank that fails writes its failure to the
 /// store, and DeadlineExceeded on other ranks includes the first such failure.
 [[nodiscard]] World open_world(const LauncherEnvironment& me, const WorldOptions& options,

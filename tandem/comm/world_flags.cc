@@ -44,6 +44,7 @@ std::optional<std::vector<std::vector<int>>> read_rank_list(std::string_view tex
 WorldOptions read_world_flags(const WorldFlags& flags) {
   WorldOptions options;
   options.network = flags.network;
+  options.is_insecure = flags.is_insecure;
   std::vector<std::string> faults;
   if (!flags.backend.empty()) {
     constexpr std::array kAll{Backend::kAuto, Backend::kHost, Backend::kGloo, Backend::kNccl};

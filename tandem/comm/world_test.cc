@@ -8,7 +8,7 @@
 #include "tandem/base/testing/eventually.h"
 #include "tandem/base/testing/free_port.h"
 #include "tandem/comm/host_group.h"
-#include "tandem/comm/store/tcp_store.h"
+#include "tandem/comm/store/run_store.h"
 #include "tandem/comm/testing/group_laws.h"
 #include "tandem/comm/testing/store_process.h"
 #include "tandem/comm/world_board.h"
@@ -291,16 +291,16 @@ TEST(WorldTest, AProcessOpensOneWorldAfterTheOther) {
 }
 
 TEST(WorldTest, APortInUseIsNamed) {
-  const Listener taken = listen_on(0, Reach::kEverywhere);
-  EXPECT_THAT([&] { (void)open_world(rank_of(0, 2, taken.port), patient_for(60s)); },
-              ThrowsMessage<RunError>(AllOf(HasSubstr(concat("port ", taken.port)), HasSubstr("MASTER_PORT"))));
+  const HostedStore taken = host_store({});
+  EXPECT_THAT([&] { (void)open_world(rank_of(0, 2, taken.place.endpoint.port), patient_for(60s)); },
+              ThrowsMessage<RunError>(AllOf(HasSubstr(concat("port ", taken.place.endpoint.port)), HasSubstr("MASTER_PORT"))));
 }
 
 TEST(WorldTest, AMasterThatNobodyHearsOfIsNamed) {
   const int port = free_port();
   EXPECT_THAT([&] { (void)open_world(rank_of(1, 2, port), patient_for(10ms)); },
               ThrowsMessage<DeadlineExceeded>(
-                  AllOf(HasSubstr(concat("cannot reach the store at 127.0.0.1:", port)), HasSubstr("MASTER_ADDR"))));
+                  AllOf(HasSubstr(concat("cannot reach the store at 127.0.0.1:", port)), HasSubstr("MASTER_PORT"))));
 }
 
 TEST(WorldTest, ARankThatDoesNotComeIsNamed) {

@@ -27,6 +27,8 @@ struct Header {
   std::uint32_t kind = 0, mark = 0;
 };
 constexpr std::uint32_t kMark = 0x7A4D0001;
+// More than a message of the largest model that fits into a host.
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 40;
 
 enum class Failure : std::int32_t { kRun, kLost, kDeadline, kAborted };
 // Precedes the text of the exception in the message's bytes.
@@ -45,6 +47,48 @@ FailureHead head_of(const std::exception& error) {
 bool would_block(ssize_t result) { return result < 0 && (errno == EAGAIN || errno == EWOULDBLOCK); }
 
 }  // namespace
+
+bool Inbox::read_from(int socket) {
+  constexpr std::size_t kAtOnce = 64 * 1024;
+  for (;;) {
+    const std::size_t held = bytes_.size();
+    bytes_.resize(held + kAtOnce);
+    const ssize_t got = ::recv(socket, bytes_.data() + held, kAtOnce, MSG_DONTWAIT);
+    const int error = errno;
+    bytes_.resize(held + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    errno = error;
+    if (got == 0 || (got < 0 && !would_block(got) && errno != EINTR)) return false;
+    // The head of the first message is checked before its bytes are gathered, so no more is held than a message may be.
+    if (bytes_.size() >= sizeof(Header)) {
+      Header header;
+      std::memcpy(&header, bytes_.data(), sizeof(header));
+      if (header.mark != kMark || header.bytes > most_bytes_) return false;
+      if (bytes_.size() >= sizeof(header) + header.bytes) return true;
+    }
+    if (got < 0 && errno != EINTR) return true;
+  }
+}
+
+std::optional<Message> Inbox::next() {
+  Header header;
+  if (bytes_.size() < sizeof(header)) return std::nullopt;
+  std::memcpy(&header, bytes_.data(), sizeof(header));
+  if (header.mark != kMark || header.bytes > most_bytes_ || bytes_.size() < sizeof(header) + header.bytes)
+    return std::nullopt;  // read_from() says what is wrong with it
+  const auto begin = bytes_.begin() + sizeof(header), end = begin + static_cast<std::ptrdiff_t>(header.bytes);
+  Message message{.kind = header.kind, .patience = header.patience, .bytes = std::vector<std::byte>(begin, end)};
+  bytes_.erase(bytes_.begin(), end);
+  return message;
+}
+
+std::vector<std::byte> bytes_of(const Message& message) {
+  const Header header{
+      .bytes = message.bytes.size(), .patience = message.patience, .kind = message.kind, .mark = kMark};
+  std::vector<std::byte> bytes(sizeof(header) + message.bytes.size());
+  std::memcpy(bytes.data(), &header, sizeof(header));
+  std::ranges::copy(message.bytes, bytes.begin() + sizeof(header));
+  return bytes;
+}
 
 Connection::Connection(Descriptor socket, int peer, std::string name)
     : socket_(std::move(socket)), peer_(peer), name_(std::move(name)) {
@@ -102,6 +146,7 @@ Message Connection::receive(const Limits& limits) {
   Header header;
   receive_all(std::as_writable_bytes(std::span(&header, 1)), limits);
   if (header.mark != kMark) lose("sent something that is no message; it may be of another version");
+  if (header.bytes > kMostBytes) lose(concat("sent a message of ", header.bytes, " bytes, more than any has"));
   Message message{.kind = header.kind, .patience = header.patience, .bytes = {}};
   message.bytes.resize(header.bytes);
   receive_all(message.bytes, limits);

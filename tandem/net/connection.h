@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,6 +30,25 @@ struct Message {
   std::int64_t patience = -1;  // milliseconds that the sender will wait for an answer; negative for no limit
   std::vector<std::byte> bytes{};
 };
+
+/// Gathers the messages of one socket as their bytes come, for a thread that serves many. `most_bytes`: of one message;
+/// who sends a larger one is not believed.
+class Inbox {
+ public:
+  explicit Inbox(std::size_t most_bytes) : most_bytes_(most_bytes) {}
+
+  /// Reads what is there, without waiting. Returns false when the other end is gone, or sent something that is no
+  /// message, or too large a one.
+  [[nodiscard]] bool read_from(int socket);
+  /// The next message that is whole, in the order in which they came.
+  [[nodiscard]] std::optional<Message> next();
+
+ private:
+  const std::size_t most_bytes_;
+  std::vector<std::byte> bytes_;  // received, and not yet taken
+};
+/// The bytes of a message, as they travel.
+[[nodiscard]] std::vector<std::byte> bytes_of(const Message& message);
 
 class Connection {
  public:

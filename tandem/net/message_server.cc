@@ -154,9 +154,10 @@ class MessageServer::ServedMember {
   Worker answerer_, listener_;  // last
 };
 
-MessageServer::MessageServer(Serve serve, Lost lost)
+MessageServer::MessageServer(Reach reach, Serve serve, Lost lost)
     : serve_(std::move(serve)),
       lost_(std::move(lost)),
+      listener_(reach, "the variables of a run"),
       door_("message-server", [this](const std::stop_token& stop) { let_in(stop); }) {}
 
 // The members are destroyed without the lock, since their threads may need it.
@@ -170,9 +171,8 @@ MessageServer::~MessageServer() {
 void MessageServer::let_in(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     try {
-      Listener::Accepted accepted = listener_.accept({.deadline = Deadline::infinite(), .stop = stop});
-      if (!accepted.socket.is_open()) continue;
-      const int member = accepted.member;
+      Door::Accepted accepted = listener_.accept({.deadline = Deadline::infinite(), .stop = stop});
+      const int member = accepted.caller;
       for (const auto& former : members_)
         if (former->member() == member) former->cut();
       const MutexLock lock(mutex_);  // before its threads run, so that tell_all() misses no member that is answered

@@ -31,7 +31,8 @@ class MessageServer {
   /// Called when the member's connection has ended; `how` says how.
   using Lost = std::function<void(int member, const std::string& how)>;
 
-  MessageServer(Serve serve, Lost lost);
+  /// `reach`: where the members are. Throws RunError when the system has no socket to give.
+  MessageServer(Reach reach, Serve serve, Lost lost);
   ~MessageServer();
 
   /// Tells all members that the run has failed: their present and later calls throw `why`. Never waits: a member that

@@ -68,7 +68,7 @@ Message echo(int member, const Message& request, const Limits&) {
 void ignore(int, const std::string&) {}
 
 TEST(MessageServerTest, AnswersEachMemberWithWhatItAsked) {
-  const MessageServer server(echo, ignore);
+  const MessageServer server(Reach::kEverywhere, echo, ignore);
   std::vector<std::jthread> members;
   for (int member = 1; member <= 4; ++member) {
     members.emplace_back([&server, member] {
@@ -84,7 +84,7 @@ TEST(MessageServerTest, AnswersEachMemberWithWhatItAsked) {
 }
 
 TEST(MessageServerTest, AMessageLargerThanTheSystemsBuffersArrivesWhole) {
-  const MessageServer server(echo, ignore);
+  const MessageServer server(Reach::kEverywhere, echo, ignore);
   MessageClient client(address_of(server), 7, within(30s));
   std::string large;
   large.resize(20'000'000);
@@ -93,8 +93,7 @@ TEST(MessageServerTest, AMessageLargerThanTheSystemsBuffersArrivesWhole) {
 }
 
 TEST(MessageServerTest, WhatTheServerThrowsIsThrownByTheCallAndTheNextOneWorks) {
-  const MessageServer server(
-      [](int, const Message& request, const Limits&) -> Message {
+  const MessageServer server(Reach::kEverywhere, [](int, const Message& request, const Limits&) -> Message {
         if (request.kind == 1) throw PeerLost(5, "replica 5 died");
         if (request.kind == 2) throw DeadlineExceeded("too late for 3");
         if (request.kind == 3) throw GroupAborted("ended");
@@ -119,8 +118,7 @@ TEST(MessageServerTest, WhatTheServerThrowsIsThrownByTheCallAndTheNextOneWorks) 
 TEST(MessageServerTest, TheServerIsToldHowLongTheMemberWaits) {
   std::optional<Clock::duration> left;
   bool is_infinite = false;
-  const MessageServer server(
-      [&](int, const Message& request, const Limits& limits) -> Message {
+  const MessageServer server(Reach::kEverywhere, [&](int, const Message& request, const Limits& limits) -> Message {
         if (request.kind == 1) left = limits.deadline.remaining();
         if (request.kind == 2) is_infinite = limits.deadline.is_infinite();
         return {};
@@ -141,8 +139,7 @@ TEST(MessageServerTest, AMemberThatDiesIsNoticedWhileItsRequestIsServed) {
   CondVar never;
   bool is_serving = false, was_stopped = false;
   CondVar serving;
-  const MessageServer server(
-      [&](int, const Message&, const Limits& limits) -> Message {
+  const MessageServer server(Reach::kEverywhere, [&](int, const Message&, const Limits& limits) -> Message {
         const MutexLock lock(mutex);
         is_serving = true;
         serving.notify_all();
@@ -167,7 +164,7 @@ TEST(MessageServerTest, AMemberThatDiesIsNoticedWhileItsRequestIsServed) {
 }
 
 TEST(MessageServerTest, AServerThatIsGoneIsNamed) {
-  auto server = std::make_unique<MessageServer>(echo, ignore);
+  auto server = std::make_unique<MessageServer>(Reach::kEverywhere, echo, ignore);
   MessageClient client(address_of(*server), 1, within(30s));
   (void)ask(client, 1, {}, within(30s));
   server.reset();
@@ -181,7 +178,7 @@ TEST(MessageServerTest, AServerThatIsGoneIsNamed) {
 }
 
 TEST(MessageServerTest, ADoorThatIsShutIsSeenAtOnceAndWhoIsInStays) {
-  MessageServer server(echo, ignore);
+  MessageServer server(Reach::kEverywhere, echo, ignore);
   MessageClient in(address_of(server), 1, within(30s));
   server.shut_door();
   try {
@@ -195,7 +192,7 @@ TEST(MessageServerTest, ADoorThatIsShutIsSeenAtOnceAndWhoIsInStays) {
 
 TEST(MessageServerTest, ARequestThatTheEndOfTheServerCutsShortIsThatEnd) {
   std::promise<void> is_served;
-  auto server = std::make_unique<MessageServer>(
+  auto server = std::make_unique<MessageServer>(Reach::kEverywhere, 
       [&](int, const Message&, const Limits& limits) -> Message {
         is_served.set_value();
         Mutex mutex;
@@ -215,7 +212,7 @@ TEST(MessageServerTest, ARequestThatTheEndOfTheServerCutsShortIsThatEnd) {
 
 // Also when it has gone before the member asks.
 TEST(MessageServerTest, AFailureThatIsToldToAllComesBeforeTheEndOfTheServer) {
-  auto server = std::make_unique<MessageServer>(echo, ignore);
+  auto server = std::make_unique<MessageServer>(Reach::kEverywhere, echo, ignore);
   MessageClient first(address_of(*server), 1, within(30s)), second(address_of(*server), 2, within(30s));
   (void)ask(first, 1, {}, within(30s));
   (void)ask(second, 1, {}, within(30s));
@@ -235,8 +232,7 @@ TEST(MessageServerTest, AFailureThatIsToldToAllComesBeforeTheEndOfTheServer) {
 
 TEST(MessageServerTest, AServerThatDoesNotAnswerEndsTheCallAtItsDeadlineAndTheClient) {
   Losses losses;
-  const MessageServer server(
-      [](int, const Message&, const Limits& limits) -> Message {
+  const MessageServer server(Reach::kEverywhere, [](int, const Message&, const Limits& limits) -> Message {
         Mutex mutex;
         CondVar never;
         const MutexLock lock(mutex);
@@ -256,8 +252,7 @@ TEST(MessageServerTest, AServerThatDoesNotAnswerEndsTheCallAtItsDeadlineAndTheCl
 }
 
 TEST(MessageServerTest, AStopEndsACall) {
-  const MessageServer server(
-      [](int, const Message&, const Limits& limits) -> Message {
+  const MessageServer server(Reach::kEverywhere, [](int, const Message&, const Limits& limits) -> Message {
         Mutex mutex;
         CondVar never;
         const MutexLock lock(mutex);
@@ -276,7 +271,7 @@ TEST(MessageServerTest, AStopEndsACall) {
 // Several addresses of this host answer; the connections that are not taken are nobody's loss.
 TEST(ContactTest, OneOfSeveralAddressesIsTaken) {
   Losses losses;
-  const MessageServer server(echo, [&](int member, const std::string& how) { losses.add(member, how); });
+  const MessageServer server(Reach::kEverywhere, echo, [&](int member, const std::string& how) { losses.add(member, how); });
   {
     MessageClient client({.contact = server.contact() + " 127.0.0.2 127.0.0.3", .member = 0, .name = "replica 0"}, 4,
                          within(30s));
@@ -290,7 +285,7 @@ TEST(ContactTest, OneOfSeveralAddressesIsTaken) {
 }
 
 TEST(ContactTest, WhoDoesNotKnowTheSecretIsNotLetIn) {
-  const MessageServer server(echo, ignore);
+  const MessageServer server(Reach::kEverywhere, echo, ignore);
   std::string contact = server.contact();
   contact[0] = contact[0] == 'a' ? 'b' : 'a';
   EXPECT_THROW(MessageClient({.contact = contact, .member = 0, .name = "replica 0"}, 1, within(30s)), RunError);
@@ -300,19 +295,19 @@ TEST(ContactTest, WhoDoesNotKnowTheSecretIsNotLetIn) {
 
 // Somebody else's answer is not taken for the server's.
 TEST(ContactTest, WhoAnswersWithAnotherSecretIsNotTakenForTheListener) {
-  const MessageServer server(echo, ignore);
+  const MessageServer server(Reach::kEverywhere, echo, ignore);
   std::string contact = server.contact();
   contact[31] = contact[31] == 'a' ? 'b' : 'a';
   try {
     (void)dial(contact, 1, within(30s));
     ADD_FAILURE() << "no exception";
   } catch (const RunError& error) {
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("127.0.0.1"), HasSubstr("somebody else answered")));
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("127.0.0.1"), HasSubstr("another secret")));
   }
 }
 
 TEST(ContactTest, AListenerThatIsGoneIsAnErrorThatListsTheAddresses) {
-  auto listener = std::make_unique<Listener>();
+  auto listener = std::make_unique<Listener>(Reach::kEverywhere, "a test");
   const std::string contact = listener->contact();
   listener.reset();
   try {
@@ -325,8 +320,7 @@ TEST(ContactTest, AListenerThatIsGoneIsAnErrorThatListsTheAddresses) {
 
 TEST(MessageServerTest, WhoComesBackTakesTheFormerPlaceAndTheLossIsToldBefore) {
   Losses losses;
-  MessageServer server(
-      [&](int member, const Message&, const Limits&) {
+  MessageServer server(Reach::kEverywhere, [&](int member, const Message&, const Limits&) {
         EXPECT_EQ(losses.first().first, member) << "served before the former one was lost";
         return Message{.kind = 2, .patience = -1, .bytes = bytes_of("again")};
       },

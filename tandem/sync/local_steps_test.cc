@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "tandem/base/error.h"
-#include "tandem/comm/store/tcp_store.h"
+#include "tandem/comm/store/run_store.h"
 #include "tandem/model/state_hash.h"
 
 namespace tandem::sync {
@@ -40,7 +40,7 @@ class LocalStepsTest : public ::testing::Test {
                 .rank = mine.rank,
                 .world_size = 3,
                 .local_rank = mine.rank,
-                .master = {"127.0.0.1", store_.port},
+                .master = {"127.0.0.1", store_.place.endpoint.port},
                 .launcher_hosts_store = true,
                 .run_id = "local-steps-test",
                 .rank_restarts = mine.restarts};
@@ -70,7 +70,7 @@ class LocalStepsTest : public ::testing::Test {
   Clock::duration late_ = 30s;
 
  private:
-  const comm::HostedStore store_ = comm::host_store(0, comm::Reach::kThisHost);
+  const comm::HostedStore store_ = comm::host_store({});
 };
 
 TEST_F(LocalStepsTest, AllEndWithTheMeanOfTheirParameters) {

@@ -21,7 +21,8 @@ Command as_rank(const TwoHosts& hosts, Command command, int rank, int first, int
   const int host = rank < first ? 0 : 1;
   for (const std::string& variable :
        {concat("RANK=", rank), concat("LOCAL_RANK=", rank - host * first), concat("WORLD_SIZE=", kAllRanks),
-        concat("MASTER_ADDR=", TwoHosts::address(0)), concat("MASTER_PORT=", port)})
+        concat("MASTER_ADDR=", TwoHosts::address(0)), concat("MASTER_PORT=", port),
+        concat("TANDEM_RUN_SECRET=", kRunSecret)})
     command.environment.push_back(variable);
   command.prepare = [&hosts, host] { hosts.enter(host); };
   return command;
@@ -32,7 +33,8 @@ comm::HostedStore store_on_first(const TwoHosts& hosts) {
   return std::async(std::launch::async,
                     [&hosts] {
                       hosts.enter(0);
-                      return comm::host_store(0, comm::Reach::kEverywhere);
+                      return comm::host_store(
+                          {.endpoint = {"0.0.0.0", 0}, .reach = net::Reach::kEverywhere, .secret = kRunSecret});
                     })
       .get();
 }

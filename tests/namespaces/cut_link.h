@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "tandem/base/testing/temporary_folder.h"
-#include "tandem/comm/store/tcp_store.h"
+#include "tandem/comm/store/run_store.h"
 #include "tests/namespaces/two_hosts.h"
 #include "tests/process/survivors.h"
 

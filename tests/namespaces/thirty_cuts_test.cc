@@ -14,7 +14,7 @@
 
 #include "tandem/base/clock.h"
 #include "tandem/base/text.h"
-#include "tandem/comm/store/tcp_store.h"
+#include "tandem/comm/store/run_store.h"
 #include "tests/namespaces/cut_link.h"
 #include "tests/process/faults.h"
 
@@ -74,7 +74,7 @@ class TendedRanks {
     Command mine = command_;
     mine.environment = {"TANDEM_RUN_ID=cuts", "TANDEM_ON_DEATH=continue",
                         concat("TANDEM_RANK_RESTARTS=", seat.restarts)};
-    mine = as_rank(hosts_, mine, rank, with_store_, store_.port);
+    mine = as_rank(hosts_, mine, rank, with_store_, store_.place.endpoint.port);
     seat.process = std::make_unique<Child>(mine);
   }
 

@@ -43,7 +43,7 @@ class RestartedRanks {
       Command mine = command_;
       mine.environment = {"TORCHELASTIC_RUN_ID=cuts", "TORCHELASTIC_USE_AGENT_STORE=True",
                           concat("TORCHELASTIC_RESTART_COUNT=", starts_), concat("LOCAL_WORLD_SIZE=", of_host)};
-      ranks_.emplace_back(as_rank(hosts_, mine, rank, first, store_.port));
+      ranks_.emplace_back(as_rank(hosts_, mine, rank, first, store_.place.endpoint.port));
     }
     ++starts_;
   }

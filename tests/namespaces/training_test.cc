@@ -49,7 +49,8 @@ std::deque<Child> start_on(const TwoHosts& hosts, int ranks, const Command& comm
   for (int rank = 0; rank < ranks; ++rank) {
     Command mine = command;
     mine.environment = {concat("RANK=", rank), concat("WORLD_SIZE=", ranks),
-                        concat("MASTER_ADDR=", TwoHosts::address(0)), "MASTER_PORT=29500"};
+                        concat("MASTER_ADDR=", TwoHosts::address(0)), "MASTER_PORT=29500",
+                        concat("TANDEM_RUN_SECRET=", kRunSecret)};
     mine.prepare = [&hosts, host = rank * 2 / ranks] { hosts.enter(host); };
     children.emplace_back(mine);
   }

@@ -13,6 +13,9 @@
 
 namespace tandem::namespaces_test {
 
+/// The secret of runs over both hosts.
+inline constexpr const char* kRunSecret = "two hosts, one run";
+
 class TwoHosts {
  public:
   /// Empty hosts when the system refuses; refusal() says what.

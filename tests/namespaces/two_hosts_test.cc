@@ -37,7 +37,8 @@ comm::LauncherEnvironment rank_of(int rank) {
           .rank = rank,
           .world_size = kRanks,
           .host_name = "here",
-          .master = {.address = TwoHosts::address(0), .port = 29500}};
+          .master = {.address = TwoHosts::address(0), .port = 29500},
+          .secret = kRunSecret};
 }
 
 class TwoHostsTest : public ::testing::Test {

@@ -13,7 +13,7 @@
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/store/launcher_environment.h"
-#include "tandem/comm/store/tcp_store.h"
+#include "tandem/comm/store/run_store.h"
 
 using namespace tandem;
 

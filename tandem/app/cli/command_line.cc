@@ -144,6 +144,7 @@ class CommandLine {
     command.add_option("--backend", world_.backend, comm::kBackendHelp)->type_name("auto|host|gloo|nccl");
     command.add_option("--hosts-by", world_.hosts_by, comm::kHostsByHelp)->type_name("key|RANKS");
     command.add_option("--network", world_.network, comm::kNetworkHelp)->type_name("NAME");
+    command.add_flag("--insecure", world_.is_insecure, comm::kInsecureHelp);
   }
 
   void add_eval() {

@@ -16,19 +16,8 @@
 #include <vector>
 
 #include "tandem/comm/group.h"
-#include "tandem/comm/store/store.h"
 
 namespace tandem::comm {
-
-/// The c10d store behind a Store, with which the backends exchange addresses.
-struct C10dStore {
-  c10::intrusive_ptr<c10d::Store> store;  // has only the keys of this part
-  std::string address;                    // the numeric address by which this process reaches the store's host
-};
-
-/// The store shares the connection with `store` and may outlive it. Throws ConfigError for a store that does not go
-/// over TCP.
-[[nodiscard]] C10dStore c10d_store_of(Store& store);
 
 /// Connects every rank with every other over TCP. `network` is the name of an interface, or an address of this host;
 /// `patience` the time limit for connecting to one peer. Gloo's threads inherit the caller's signal mask.

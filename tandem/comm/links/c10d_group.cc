@@ -1,23 +1,21 @@
 #include "tandem/comm/links/c10d_group.h"
 
 #include <algorithm>
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include "tandem/base/error.h"
 #include "tandem/base/process.h"
 #include "tandem/base/shared_library.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/links/c10d_backends.h"
+#include "tandem/comm/links/c10d_store.h"
 #include "tandem/comm/links/peer_wire.h"
-#include "tandem/comm/store/tcp_endpoint.h"
 #include "tandem/device/device_set.h"
+#include "tandem/net/sockets.h"
 
 namespace tandem::comm {
 namespace {
 
 using namespace std::chrono_literals;
-
-bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
 
 // Plan: check the options; exchange Introductions through the store, which is also how missing ranks are found; choose
 // the network; connect with Gloo, and with NCCL if asked for; hand the backends to a LinkedMember.
@@ -36,8 +34,8 @@ struct Introduction {
 // A rank on the store's own host may reach the store by loopback, where other hosts cannot reach the rank. Then it
 // takes the address by which another rank reaches the store: that is an address of this host.
 std::string network_for(const Introduction& me, const std::vector<Introduction>& all) {
-  if (!is_loopback(me.own_address)) return me.own_address;
-  const auto far = std::find_if(all.begin(), all.end(), [](auto& each) { return !is_loopback(each.store_address); });
+  if (!net::is_loopback(me.own_address)) return me.own_address;
+  const auto far = std::find_if(all.begin(), all.end(), [](auto& each) { return !net::is_loopback(each.store_address); });
   return far == all.end() ? me.own_address : far->store_address;
 }
 
@@ -68,8 +66,8 @@ LinkedMemberOptions meet_over_gloo(const C10dGroupOptions& options) {
   };
   if (options.size == 1)
     return {.rank = 0, .names = {{name_of(0), process_name()}}, .backend = {}, .device_backend = {}};
-  const C10dStore store = c10d_store_of(*options.store);
-  const Introduction me{process_name(), own_address_towards(store.address), store.address};
+  const std::string address = options.store->host_address();
+  const Introduction me{process_name(), net::own_address_towards(address), address};
   std::vector<Introduction> all;
   LinkedMemberOptions member{.rank = options.rank, .names = {}, .backend = {}, .device_backend = {}};
   for (const std::string& text :
@@ -79,7 +77,7 @@ LinkedMemberOptions meet_over_gloo(const C10dGroupOptions& options) {
   }
   const BrokenPipeMask mask;
   member.backend =
-      make_gloo_backend(c10::make_intrusive<c10d::PrefixStore>("gloo", store.store), options.rank, options.size,
+      make_gloo_backend(make_c10d_store(options.store->part("gloo")), options.rank, options.size,
                         options.network.empty() ? network_for(me, all) : options.network, patience_for(options.limits));
   return member;
 }
@@ -120,7 +118,7 @@ std::unique_ptr<Group> make_nccl_group(const C10dGroupOptions& options, int devi
   if (options.size > 1) {
     const BrokenPipeMask mask;
     member.device_backend = c10::intrusive_ptr<c10d::Backend>::reclaim(
-        make_nccl(c10::make_intrusive<c10d::PrefixStore>("nccl", c10d_store_of(*options.store).store), options.rank,
+        make_nccl(make_c10d_store(options.store->part("nccl")), options.rank,
                   options.size, device_index));
   }
   return make_linked_member(std::move(member));

@@ -53,14 +53,14 @@ std::vector<std::string> run_gloo_ranks(int size, const RankWork& work) { return
 
 // Ranks that are threads of this process.
 std::vector<std::string> run_threads(int size, const std::function<std::string(Group&)>& work) {
-  const HostedStore hosted = host_store(0, Reach::kThisHost);
+  const HostedStore hosted = host_store({});
   std::vector<std::string> outcomes(static_cast<std::size_t>(size));
   std::vector<std::jthread> threads;
   for (int rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
       std::string& outcome = outcomes[static_cast<std::size_t>(rank)];
       try {
-        outcome = work(*join_gloo(rank, size, hosted.port));
+        outcome = work(*join_gloo(rank, size, hosted.place.endpoint.port));
       } catch (const std::exception& error) {
         outcome = error.what();
       }
@@ -353,9 +353,9 @@ TEST_F(C10dGroupTest, ImpossibleOptionsAreNamedTogether) {
 }
 
 TEST_F(C10dGroupTest, AnUnknownNetworkIsAConfigError) {
-  const HostedStore hosted = host_store(0, Reach::kThisHost);
+  const HostedStore hosted = host_store({});
   const auto join_by = [&](int rank) {
-    const auto store = connect_to_store({"127.0.0.1", hosted.port}, within(60s));
+    const auto store = connect_to_store(hosted.place, within(60s));
     (void)make_gloo_group(
         {.rank = rank, .size = 2, .store = store.get(), .network = "no-such-thing", .limits = within(60s)});
   };
@@ -363,9 +363,15 @@ TEST_F(C10dGroupTest, AnUnknownNetworkIsAConfigError) {
   EXPECT_THROW(join_by(0), ConfigError);
 }
 
-TEST_F(C10dGroupTest, AStoreOfOneProcessIsRefused) {
-  const auto store = make_memory_store();
-  EXPECT_THROW((void)make_gloo_group({.rank = 0, .size = 2, .store = store.get()}), ConfigError);
+TEST_F(C10dGroupTest, MembersThatAreThreadsMeetInAStoreOfTheirProcess) {
+  const std::shared_ptr<Store> store = make_memory_store();
+  const auto join = [&](int rank) {
+    const auto part = store->part("group");
+    const auto group = make_gloo_group({.rank = rank, .size = 2, .store = part.get(), .limits = within(60s)});
+    group->barrier(within(60s));
+  };
+  const std::jthread other([&] { join(1); });
+  join(0);
 }
 
 TEST(C10dGroupBuildTest, WithoutCudaNcclIsAConfigErrorBeforeAnybodyIsMet) {

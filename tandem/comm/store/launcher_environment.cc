@@ -3,6 +3,9 @@
 #include <array>
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
 #include <vector>
 
 #include "tandem/base/error.h"
@@ -142,6 +145,33 @@ void find_contradictions(Launcher launcher, LauncherVariables& variables) {
   compare("WORLD_SIZE", names.world_size, variables);
 }
 
+// A secret that somebody could guess protects nothing; a longer one is no secret but another file.
+constexpr std::size_t kLeastSecret = 16, kMostSecret = 4096;
+
+// The first line of the file, which holds a secret.
+std::string secret_in(const std::string& file, LauncherVariables& variables) {
+  std::string line;
+  std::ifstream in(file);
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(file, error) || !in) {
+    variables.add_fault(concat("TANDEM_RUN_SECRET_FILE = ", file, ": no file that can be read"));
+    return "";
+  }
+  for (char each = 0; line.size() <= kMostSecret && in.get(each) && each != '\n';) line += each;
+  return line;
+}
+
+void read_secret(LauncherVariables& variables, LauncherEnvironment& found) {
+  const auto secret = variables.text("TANDEM_RUN_SECRET"), file = variables.text("TANDEM_RUN_SECRET_FILE");
+  if (!secret && !file) return;
+  if (secret && file) return variables.add_fault("TANDEM_RUN_SECRET and TANDEM_RUN_SECRET_FILE are both set: unset one");
+  found.secret = secret ? *secret : secret_in(*file, variables);
+  if (found.secret.size() >= kLeastSecret && found.secret.size() <= kMostSecret) return;
+  variables.add_fault(concat("the run secret of ", secret ? "TANDEM_RUN_SECRET" : "TANDEM_RUN_SECRET_FILE", " has ",
+                             found.secret.size(), " characters: expected ", kLeastSecret, " to ", kMostSecret,
+                             ", that nobody guesses, as `openssl rand -hex 32` makes"));
+}
+
 // Returns a port that all ranks of a run compute alike, below the ports that the system gives out by itself.
 int port_of_run(const std::string& run_id) {
   std::uint32_t hash = 2166136261U;  // FNV-1a
@@ -163,7 +193,8 @@ std::optional<std::string> master_address(const LauncherVariables& variables, co
 void read_master(LauncherVariables& variables, LauncherEnvironment& found) {
   const bool is_needed = found.world_size > 1;
   if (const auto address = master_address(variables, found)) {
-    found.master.address = *address;
+    const bool is_bracketed = address->starts_with('[') && address->ends_with(']');  // as in URLs: [::1]
+    found.master.address = is_bracketed ? address->substr(1, address->size() - 2) : *address;
   } else if (is_needed) {
     const auto nodes = variables.text("SLURM_JOB_NODELIST");
     variables.add_fault(
@@ -179,6 +210,13 @@ void read_master(LauncherVariables& variables, LauncherEnvironment& found) {
     variables.add_fault(
         "MASTER_PORT is not set: the store of the run listens there; set one free port, such as 29500, on all ranks");
   }
+}
+
+// torchrun's own store listens at MASTER_PORT. That of the run takes another port, which all ranks compute alike.
+void leave_port_to_torchrun(LauncherVariables& variables, LauncherEnvironment& found) {
+  const int master = found.master.port;
+  found.master.port = variables.number("TANDEM_STORE_PORT", 1, kLastPort)
+                          .value_or(port_of_run(concat(found.run_id, "/", master, "/", found.restart_count)));
 }
 
 bool does_torchrun_host_store(LauncherVariables& variables) {
@@ -246,6 +284,7 @@ LauncherEnvironment read_launcher_environment(const Lookup& lookup) {
   found.launcher = find_launcher(variables);
   if (found.launcher == Launcher::kSingleProcess) return found;
   const VariableNames names = names_for(found.launcher, variables);
+  bool is_port_taken = false;
   read_ranks(names, variables, found);
   find_contradictions(found.launcher, variables);
   if (!names.run_id.empty()) found.run_id = variables.text(names.run_id).value_or("");
@@ -256,7 +295,7 @@ LauncherEnvironment read_launcher_environment(const Lookup& lookup) {
     found.on_death = on_death == "stop" ? OnDeath::kEndsAll : OnDeath::kLeavesThem;
   }
   if (found.launcher == Launcher::kTorchrun) {
-    found.launcher_hosts_store = does_torchrun_host_store(variables);
+    if (does_torchrun_host_store(variables)) is_port_taken = true;
     found.on_death = OnDeath::kEndsAll;
     found.restart_count = variables.number("TORCHELASTIC_RESTART_COUNT", 0, kMostRestarts).value_or(0);
   }
@@ -269,6 +308,8 @@ LauncherEnvironment read_launcher_environment(const Lookup& lookup) {
     found.restart_count = variables.number("SLURM_RESTART_COUNT", 0, kMostRestarts).value_or(0);
   }
   read_master(variables, found);
+  if (is_port_taken) leave_port_to_torchrun(variables, found);
+  read_secret(variables, found);
   variables.finish();
   return found;
 }

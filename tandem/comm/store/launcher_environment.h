@@ -10,7 +10,7 @@
 // process is a run of its own.
 //
 // Threads: launcher_environment() while no other thread changes the environment; the rest from any. Nothing here
-// blocks. Errors: ConfigError with all faults; each names the variable, its value, and what is expected.
+// blocks, except on the file that TANDEM_RUN_SECRET_FILE names. Errors: ConfigError with all faults; each names the variable, its value, and what is expected.
 #pragma once
 #include <functional>
 #include <optional>
@@ -50,6 +50,8 @@ struct LauncherEnvironment {
   int restart_count = 0;              // how often the launcher started all ranks again
   int rank_restarts = 0;              // how often it started this rank alone again, while the others lived on
   OnDeath on_death = OnDeath::kUnknown;
+  std::string secret = {};   // by which processes of different hosts know that they belong to one run; never shown
+  bool is_insecure = false;  // the user says that nobody else reaches the network, and no secret is needed
 };
 
 /// Returns the value of an environment variable, or nothing when it is not set.

@@ -5,7 +5,9 @@
 
 #include <map>
 
+#include "tandem/base/atomic_file.h"
 #include "tandem/base/error.h"
+#include "tandem/base/testing/temporary_folder.h"
 
 namespace tandem::comm {
 namespace {
@@ -89,15 +91,45 @@ TEST(LauncherEnvironmentTest, Torchrun) {
   EXPECT_EQ(found.launcher, Launcher::kTorchrun);
   EXPECT_EQ(found.local_rank, 1);
   EXPECT_EQ(found.local_size, 2);
-  EXPECT_TRUE(found.launcher_hosts_store);
+  EXPECT_FALSE(found.launcher_hosts_store);
   EXPECT_EQ(found.run_id, "job");
   EXPECT_EQ(found.restart_count, 2);
   EXPECT_EQ(found.on_death, OnDeath::kEndsAll);
-  EXPECT_EQ(describe(found),
-            "rank 1 of 4 (local rank 1 of 2), by torchrun; store at 10.0.0.1:29500, hosted by torchrun; run job, "
-            "restart 2");
-  EXPECT_FALSE(read(with(kTorchrun, {{"TORCHELASTIC_USE_AGENT_STORE", "False"}})).launcher_hosts_store);
-  EXPECT_FALSE(read(without(kTorchrun, "TORCHELASTIC_USE_AGENT_STORE")).launcher_hosts_store);
+  EXPECT_THAT(describe(found), AllOf(HasSubstr("rank 1 of 4 (local rank 1 of 2), by torchrun; store at 10.0.0.1:"),
+                                     HasSubstr(", hosted by rank 0; run job, restart 2")));
+}
+
+// torchrun's own store listens at MASTER_PORT.
+TEST(LauncherEnvironmentTest, UnderTorchrunTheStoreHasAPortOfItsOwnAfterEachRestart) {
+  const int port = read(kTorchrun).master.port;
+  EXPECT_NE(port, 29500);
+  EXPECT_NE(read(with(kTorchrun, {{"TORCHELASTIC_RESTART_COUNT", "3"}})).master.port, port);
+  EXPECT_NE(read(with(kTorchrun, {{"MASTER_PORT", "29501"}})).master.port, port);
+  EXPECT_EQ(read(with(kTorchrun, {{"RANK", "0"}, {"LOCAL_RANK", "0"}})).master.port, port) << "of another rank";
+  EXPECT_EQ(read(with(kTorchrun, {{"TANDEM_STORE_PORT", "31000"}})).master.port, 31000);
+  EXPECT_EQ(read(with(kTorchrun, {{"TORCHELASTIC_USE_AGENT_STORE", "False"}})).master.port, 29500);
+  EXPECT_EQ(read(without(kTorchrun, "TORCHELASTIC_USE_AGENT_STORE")).master.port, 29500);
+}
+
+TEST(LauncherEnvironmentTest, TheSecretIsReadAndNeverShown) {
+  const std::string secret = "0123456789abcdef";
+  const LauncherEnvironment found = read(with(kPlain, {{"TANDEM_RUN_SECRET", secret}}));
+  EXPECT_EQ(found.secret, secret);
+  EXPECT_THAT(describe(found), ::testing::Not(HasSubstr(secret)));
+  const TemporaryFolder folder;
+  write_file(folder.path() / "secret", secret + "\nanother line");
+  const std::string file = (folder.path() / "secret").string();
+  EXPECT_EQ(read(with(kPlain, {{"TANDEM_RUN_SECRET_FILE", file}})).secret, secret);
+  EXPECT_THAT(faults_of(with(kPlain, {{"TANDEM_RUN_SECRET", "too short"}})),
+              ElementsAre(AllOf(HasSubstr("has 9 characters: expected 16"), ::testing::Not(HasSubstr("too short")))));
+  EXPECT_THAT(faults_of(with(kPlain, {{"TANDEM_RUN_SECRET", secret}, {"TANDEM_RUN_SECRET_FILE", file}})),
+              ElementsAre(HasSubstr("both set")));
+  EXPECT_THAT(faults_of(with(kPlain, {{"TANDEM_RUN_SECRET_FILE", file + "-not"}})),
+              ::testing::Contains(HasSubstr("no file that can be read")));
+}
+
+TEST(LauncherEnvironmentTest, AnAddressInBracketsIsTheAddress) {
+  EXPECT_EQ(read(with(kPlain, {{"MASTER_ADDR", "[::1]"}})).master.address, "::1");
 }
 
 TEST(LauncherEnvironmentTest, TandemLaunch) {

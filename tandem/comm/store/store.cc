@@ -1,10 +1,10 @@
 #include "tandem/comm/store/store.h"
 
-#include <random>
 #include <type_traits>
 #include <utility>
 
 #include "tandem/base/error.h"
+#include "tandem/base/hmac.h"
 #include "tandem/base/text.h"
 
 namespace tandem::comm {
@@ -48,6 +48,7 @@ class ReconnectingStore final : public Store {
     return make_reconnecting_store([connect = connect_, prefix] { return connect()->part(prefix); });
   }
   [[nodiscard]] std::string name() const override { return store_->name(); }
+  [[nodiscard]] std::string host_address() const override { return store_->host_address(); }
 
  private:
   template <typename Question>
@@ -101,9 +102,6 @@ std::unique_ptr<Store> make_reconnecting_store(std::function<std::unique_ptr<Sto
   return std::make_unique<ReconnectingStore>(std::move(connect));
 }
 
-std::string new_token() {
-  std::random_device random;
-  return concat(std::hex, random(), random());
-}
+std::string new_token() { return random_hex(16); }
 
 }  // namespace tandem::comm

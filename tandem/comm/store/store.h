@@ -1,5 +1,5 @@
 // comm/store/store.h: a small key-value map that all ranks of a run share, as c10d::Store: for addresses, counters, and
-// which ranks are there. Values that are read from a store were written by other processes.
+// which ranks are there. Values that are read from a store were written by other members of the run.
 //
 // Threads: any; calls on one connection run one at a time, so a thread that waits for long takes a connection of its
 // own. Blocking: get() waits until `limits`; other calls wait as long as the store takes to answer. Errors: RunError,
@@ -37,6 +37,8 @@ class Store {
   [[nodiscard]] virtual std::unique_ptr<Store> part(const std::string& prefix) = 0;
   /// The name of the store in messages: "the store at 10.0.0.1:29500".
   [[nodiscard]] virtual std::string name() const = 0;
+  /// The numeric address by which this process reaches the store's host; of the loopback on that host itself.
+  [[nodiscard]] virtual std::string host_address() const = 0;
 };
 
 /// All-gathers texts through the store: every rank gives one under `what` and gets those of all ranks, by rank. Each

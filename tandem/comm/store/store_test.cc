@@ -10,13 +10,14 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <limits>
 #include <thread>
 
 #include "tandem/base/error.h"
 #include "tandem/base/testing/free_port.h"
 #include "tandem/base/testing/message_of.h"
 #include "tandem/base/text.h"
-#include "tandem/comm/store/tcp_store.h"
+#include "tandem/comm/store/run_store.h"
 #include "tandem/concurrency/testing/within.h"
 
 namespace tandem::comm {
@@ -30,14 +31,14 @@ using ::testing::HasSubstr;
 Limits soon() { return within(60s); }
 
 // Stores of the same values for two ranks.
-enum class Kind { kMemory, kTcp };
+enum class Kind { kMemory, kHosted };
 class StoreTest : public ::testing::TestWithParam<Kind> {
  protected:
   void SetUp() override {
-    if (GetParam() == Kind::kTcp) {
-      HostedStore hosted = host_store(0, Reach::kThisHost);
+    if (GetParam() == Kind::kHosted) {
+      HostedStore hosted = host_store({});
       mine = std::move(hosted.store);
-      yours = connect_to_store({"127.0.0.1", hosted.port}, soon());
+      yours = connect_to_store(hosted.place, soon());
     } else {
       mine = make_memory_store();
       yours = mine->part("");
@@ -46,8 +47,8 @@ class StoreTest : public ::testing::TestWithParam<Kind> {
   }
   std::unique_ptr<Store> mine, yours;
 };
-INSTANTIATE_TEST_SUITE_P(Kinds, StoreTest, ::testing::Values(Kind::kMemory, Kind::kTcp),
-                         [](const auto& kind) { return kind.param == Kind::kTcp ? "Tcp" : "Memory"; });
+INSTANTIATE_TEST_SUITE_P(Kinds, StoreTest, ::testing::Values(Kind::kMemory, Kind::kHosted),
+                         [](const auto& kind) { return kind.param == Kind::kHosted ? "Hosted" : "Memory"; });
 
 TEST_P(StoreTest, WhatOneSetsTheOtherGets) {
   const std::string bytes("a\0b\n", 4);
@@ -140,8 +141,8 @@ TEST(OpenStoreTest, RankZeroHostsWhatTheLauncherDoesNot) {
 }
 
 TEST(OpenStoreTest, NeitherOtherRunsNorRestartsNorGenerationsAreSeen) {
-  const HostedStore hosted = host_store(0, Reach::kThisHost);
-  LauncherEnvironment me = rank_of_two(1, hosted.port);
+  const HostedStore hosted = host_store({});
+  LauncherEnvironment me = rank_of_two(1, hosted.place.endpoint.port);
   me.launcher_hosts_store = true;
   me.run_id = "a";
   open_store(me, 0, soon())->set("key", "value");
@@ -159,30 +160,61 @@ TEST(OpenStoreTest, ASingleProcessNeedsNoServer) {
   EXPECT_EQ(store->add("count", 1), 1);
 }
 
-TEST(TcpStoreTest, APortInUseIsNamed) {
-  const HostedStore hosted = host_store(0, Reach::kThisHost);
-  for (const Reach reach : {Reach::kThisHost, Reach::kEverywhere}) {
-    EXPECT_THAT(message_of<RunError>([&] { (void)host_store(hosted.port, reach); }),
-                AllOf(HasSubstr(concat("port ", hosted.port)), HasSubstr("Address already in use"),
+TEST(RunStoreTest, APortInUseIsNamed) {
+  for (const net::Reach reach : {net::Reach::kThisHost, net::Reach::kEverywhere}) {
+    const HostedStore hosted = host_store({.endpoint = {"127.0.0.1", 0}, .reach = reach, .secret = "of a run"});
+    EXPECT_THAT(message_of<RunError>([&] { (void)host_store(hosted.place); }),
+                AllOf(HasSubstr(concat("port ", hosted.place.endpoint.port)), HasSubstr("Address already in use"),
                       HasSubstr("choose another MASTER_PORT")));
   }
 }
 
-TEST(TcpStoreTest, AStoreForThisHostListensOnTheLoopbackOnly) {
-  const auto address_of = [](Reach reach) {
-    const Listener listener = listen_on(0, reach);
-    sockaddr_storage address{};
-    socklen_t size = sizeof(address);
-    ::getsockname(listener.socket.get(), reinterpret_cast<sockaddr*>(&address), &size);
-    std::array<char, NI_MAXHOST> text{};
-    ::getnameinfo(reinterpret_cast<sockaddr*>(&address), size, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST);
-    return std::string(text.data());
-  };
-  EXPECT_EQ(address_of(Reach::kThisHost), "127.0.0.1");
-  EXPECT_THAT(address_of(Reach::kEverywhere), ::testing::AnyOf("::", "0.0.0.0"));
+TEST(RunStoreTest, AnotherSecretIsRefusedAndSaidWhereItIs) {
+  for (const net::Reach reach : {net::Reach::kThisHost, net::Reach::kEverywhere}) {
+    const HostedStore hosted = host_store({.endpoint = {"127.0.0.1", 0}, .reach = reach, .secret = "of a run"});
+    StorePlace other = hosted.place;
+    for (const char* secret : {"of another run", ""}) {
+      other.secret = secret;
+      EXPECT_THAT(message_of<ConfigError>([&] { (void)connect_to_store(other, soon()); }),
+                  AllOf(HasSubstr("the store at 127.0.0.1"), HasSubstr("refused this process, which has another secret"),
+                        HasSubstr("TANDEM_RUN_SECRET")));
+    }
+    connect_to_store(hosted.place, soon())->set("key", "value");
+    EXPECT_EQ(hosted.store->find("key"), "value");
+  }
 }
 
-TEST(TcpStoreTest, AThreadThatConnectsAtOnceDoesNotKeepItsHostFromAnswering) {
+TEST(RunStoreTest, ValuesHaveBounds) {
+  const HostedStore hosted = host_store({});
+  const std::unique_ptr<Store> store = connect_to_store(hosted.place, soon());
+  EXPECT_THAT(message_of<RunError>([&] { store->set("key", std::string((16U << 20U) + 1, 'x')); }),
+              HasSubstr("at most 16777216 bytes"));
+  EXPECT_THAT(message_of<RunError>([&] { store->set(std::string(5000, 'x'), "value"); }), HasSubstr("1 to 4096 bytes"));
+  store->set("text", "1x");
+  EXPECT_THAT(message_of<RunError>([&] { (void)store->add("text", 1); }), HasSubstr("no number to add to"));
+  EXPECT_EQ(store->add("count", std::numeric_limits<std::int64_t>::max()), std::numeric_limits<std::int64_t>::max());
+  EXPECT_THAT(message_of<RunError>([&] { (void)store->add("count", 1); }), HasSubstr("overflows"));
+}
+
+LauncherEnvironment rank_with_master(const std::string& address) {
+  return {.launcher = Launcher::kVariables, .rank = 1, .world_size = 2, .master = {address, 29500}};
+}
+
+// 192.0.2.1 is no host's address (RFC 5737).
+TEST(PlaceOfStoreTest, OtherHostsAreReachedOnlyWithASecretOrWhereTheUserSaysSo) {
+  for (const char* address : {"127.0.0.1", "localhost", "::1", "127.0.1.1"})
+    EXPECT_EQ(place_of_store(rank_with_master(address), soon()).reach, net::Reach::kThisHost) << address;
+  LauncherEnvironment far = rank_with_master("192.0.2.1");
+  EXPECT_THAT(message_of<ConfigError>([&] { (void)place_of_store(far, soon()); }),
+              AllOf(HasSubstr("MASTER_ADDR = 192.0.2.1"), HasSubstr("TANDEM_RUN_SECRET"), HasSubstr("--insecure")));
+  far.is_insecure = true;
+  EXPECT_EQ(place_of_store(far, soon()).reach, net::Reach::kEverywhere);
+  far.is_insecure = false;
+  far.secret = "of a run that is not guessed";
+  EXPECT_EQ(place_of_store(far, soon()).reach, net::Reach::kEverywhere);
+}
+
+TEST(RunStoreTest, AThreadThatConnectsAtOnceDoesNotKeepItsHostFromAnswering) {
   for (int time = 0; time < 50; ++time) {
     const int port = free_port();
     HostedStore hosted;  // longer than who connects
@@ -190,75 +222,75 @@ TEST(TcpStoreTest, AThreadThatConnectsAtOnceDoesNotKeepItsHostFromAnswering) {
       std::unique_ptr<Store> store;
       while (store == nullptr && !stop.stop_requested()) {
         try {
-          store = connect_to_store({"127.0.0.1", port}, within(0s));
+          store = connect_to_store(store_here(port), within(0s));
         } catch (const DeadlineExceeded&) {
           std::this_thread::yield();  // nobody listens yet
         }
       }
       if (store != nullptr) store->set("key", "value");
     });
-    hosted = host_store(port, Reach::kThisHost);
+    hosted = host_store(store_here(port));
     EXPECT_EQ(hosted.store->get("key", soon()), "value");
   }
 }
 
-TEST(TcpStoreTest, AMasterThatDoesNotListenIsNamedWithTheCause) {
+TEST(RunStoreTest, AMasterThatDoesNotListenIsNamedWithTheCause) {
   const int port = free_port();
   EXPECT_THAT(message_of<DeadlineExceeded>([&] {
-                (void)connect_to_store({"127.0.0.1", port}, within(1ms));
+                (void)connect_to_store(store_here(port), within(1ms));
               }),
               AllOf(HasSubstr(concat("cannot reach the store at 127.0.0.1:", port)), HasSubstr("Connection refused"),
-                    HasSubstr("MASTER_ADDR")));
+                    HasSubstr("is not running")));
   EXPECT_THAT(message_of<DeadlineExceeded>([&] {
-                (void)connect_to_store({"no-such-host.invalid", port}, within(1ms));
+                (void)place_of_store(rank_with_master("no-such-host.invalid"), within(1ms));
               }),
-              HasSubstr(concat("cannot reach the store at no-such-host.invalid:", port)));
+              HasSubstr("cannot reach the store at no-such-host.invalid:29500"));
   std::stop_source stop;
   stop.request_stop();
   EXPECT_THAT(message_of<GroupAborted>([&] {
-                (void)connect_to_store({"127.0.0.1", port}, {.stop = stop.get_token()});
+                (void)connect_to_store(store_here(port), {.stop = stop.get_token()});
               }),
               HasSubstr("stopped"));
 }
 
-TEST(TcpStoreTest, AListenerThatIsNoStoreIsNamed) {
-  const Listener listener = listen_on(0, Reach::kThisHost);  // the system accepts for it, and it never answers
-  EXPECT_THAT(message_of<RunError>([&] {
-                (void)connect_to_store({"127.0.0.1", listener.port}, soon(), 50ms);
-              }),
-              AllOf(HasSubstr(concat("cannot use the store at 127.0.0.1:", listener.port)), HasSubstr("no store")));
+TEST(RunStoreTest, AListenerThatIsNoStoreIsNamed) {
+  const Descriptor listener = net::listen_to_all(0);  // the system accepts for it, and it never answers
+  const StorePlace place{.endpoint = {"127.0.0.1", net::port_of(listener)}, .reach = net::Reach::kEverywhere};
+  EXPECT_THAT(message_of<DeadlineExceeded>([&] { (void)connect_to_store(place, within(100ms), 50ms); }),
+              AllOf(HasSubstr(concat("cannot reach the store at 127.0.0.1:", place.endpoint.port)),
+                    HasSubstr("127.0.0.1: no answer")));
 }
 
-TEST(TcpStoreTest, AStoreWhoseHostIsGoneIsLostForGood) {
-  HostedStore hosted = host_store(0, Reach::kThisHost);
-  const std::unique_ptr<Store> store = connect_to_store({"127.0.0.1", hosted.port}, soon());
+TEST(RunStoreTest, AStoreWhoseHostIsGoneIsLostForGood) {
+  HostedStore hosted = host_store({});
+  const std::unique_ptr<Store> store = connect_to_store(hosted.place, soon());
   hosted.store.reset();
   EXPECT_THAT(message_of<RunError>([&] { (void)store->get("key", soon()); }),
-              AllOf(HasSubstr(concat("the store at 127.0.0.1:", hosted.port, " was lost while looking for 'key'")),
+              AllOf(HasSubstr(concat("the store at 127.0.0.1:", hosted.place.endpoint.port, " was lost while looking for 'key'")),
                     HasSubstr("has ended or was stopped")));
   EXPECT_THAT(message_of<RunError>([&] { store->set("key", "value"); }), HasSubstr("was lost before setting 'key'"));
 }
 
-TEST(TcpStoreTest, SettingNoticesThatTheHostIsGone) {
-  HostedStore hosted = host_store(0, Reach::kThisHost);
-  const std::unique_ptr<Store> store = connect_to_store({"127.0.0.1", hosted.port}, soon());
+TEST(RunStoreTest, SettingNoticesThatTheHostIsGone) {
+  HostedStore hosted = host_store({});
+  const std::unique_ptr<Store> store = connect_to_store(hosted.place, soon());
   hosted.store.reset();
   EXPECT_THROW(store->set("key", "value"), RunError);
 }
 
-TEST(TcpStoreTest, AStoreWhoseHostIsStoppedIsLostAfterTheReplyLimit) {
+TEST(RunStoreTest, AStoreWhoseHostIsStoppedIsLostAfterTheReplyLimit) {
   std::array<int, 2> pipe{};
   ASSERT_EQ(::pipe2(pipe.data(), O_CLOEXEC), 0);
   const pid_t host = ::fork();
   ASSERT_GE(host, 0);
   if (host == 0) {
-    const HostedStore hosted = host_store(0, Reach::kThisHost);
-    [[maybe_unused]] const ssize_t written = ::write(pipe[1], &hosted.port, sizeof(hosted.port));
+    const HostedStore hosted = host_store({});
+    [[maybe_unused]] const ssize_t written = ::write(pipe[1], &hosted.place.endpoint.port, sizeof(hosted.place.endpoint.port));
     ::pause();
   }
   int port = 0;
   ASSERT_EQ(::read(pipe[0], &port, sizeof(port)), static_cast<ssize_t>(sizeof(port)));
-  const std::unique_ptr<Store> store = connect_to_store({"127.0.0.1", port}, soon(), 50ms);
+  const std::unique_ptr<Store> store = connect_to_store(store_here(port), soon(), 50ms);
   store->set("key", "value");
   ::kill(host, SIGSTOP);
   ::waitpid(host, nullptr, WUNTRACED);

@@ -8,7 +8,7 @@
 
 #include "tandem/comm/host_group.h"
 #include "tandem/comm/links/c10d_group.h"
-#include "tandem/comm/store/tcp_store.h"
+#include "tandem/comm/store/run_store.h"
 #include "tandem/comm/testing/member_threads.h"
 #include "tandem/concurrency/testing/within.h"
 #include "tandem/shm/testing/process_world.h"
@@ -22,7 +22,7 @@ inline std::unique_ptr<Group> join_host(int rank, int size, const std::string& k
 /// `port`: of a store on this host.
 inline std::unique_ptr<Group> join_gloo(int rank, int size, int port) {
   const Limits limits = within(std::chrono::minutes(1));
-  const auto store = connect_to_store({"127.0.0.1", port}, limits);
+  const auto store = connect_to_store(store_here(port), limits);
   const auto part = store->part("group");
   return make_gloo_group({.rank = rank, .size = size, .store = part.get(), .limits = limits});
 }
@@ -36,9 +36,9 @@ inline std::vector<std::string> run_over(Medium medium, int size, const std::fun
     return run_joined(
         size, [&](int rank) { return join_host(rank, size, key); }, work);
   }
-  const HostedStore hosted = host_store(0, Reach::kThisHost);
+  const HostedStore hosted = host_store({});
   return run_joined(
-      size, [&](int rank) { return join_gloo(rank, size, hosted.port); }, work);
+      size, [&](int rank) { return join_gloo(rank, size, hosted.place.endpoint.port); }, work);
 }
 
 }  // namespace tandem::comm

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "tandem/comm/store/tcp_store.h"
+#include "tandem/comm/store/run_store.h"
 #include "tandem/shm/testing/process_world.h"
 
 namespace tandem::comm {
@@ -17,8 +17,8 @@ class StoreProcess {
   StoreProcess()
       : host_(1,
               [](int, const shm::Voice& voice) {
-                const HostedStore hosted = host_store(0, Reach::kThisHost);
-                voice.say(concat(hosted.port, ";"));
+                const HostedStore hosted = host_store({});
+                voice.say(concat(hosted.place.endpoint.port, ";"));
                 for (;;) ::pause();
               }),
         port_(host_.hears(0, ";") ? std::stoi(host_.said(0)) : 0) {}

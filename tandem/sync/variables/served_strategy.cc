@@ -61,6 +61,12 @@ std::shared_ptr<VariableService> find_variables(const std::string& key) {
 
 bool is_here(const std::string& key) { return key == process_key(); }
 
+// Replicas of one host are let in by a socket that no other host reaches. `hosts`: their keys (comm/host_map.h).
+net::Reach reach_of(const std::vector<std::string>& hosts) {
+  const bool is_one = std::ranges::all_of(hosts, [&](const std::string& key) { return key == hosts.front(); });
+  return is_one && !hosts.front().empty() ? net::Reach::kThisHost : net::Reach::kEverywhere;
+}
+
 }  // namespace
 
 // Plan: begin() connects once, makes all equal and loads the variables (start_anew). bring_together() makes all equal
@@ -75,25 +81,26 @@ void ServedStrategy::begin(const Limits& limits) {
 
 void ServedStrategy::connect(const Limits& limits) {
   const std::vector<std::string> keys = gather_text(group_, process_key(), limits);
+  const std::vector<std::string> hosts = gather_text(group_, comm::this_host("").key, limits);
   const std::vector<std::string> names =
       gather_text(group_, concat("replica ", group_.rank(), " (", process_name(), ")"), limits);
   link_.reset();  // of a former begin()
   if (standby_patience())
-    connect_to_all(keys, names, limits);
+    connect_to_all(keys, hosts, names, limits);
   else
-    connect_to_one(keys, names, limits);
+    connect_to_one(keys, hosts, names, limits);
   group_.barrier(limits);  // until here the variables of others must live
 }
 
 // Replicas that share a process with replica 0 find the variables there, the others are told where they are served.
-void ServedStrategy::connect_to_one(const std::vector<std::string>& keys, const std::vector<std::string>& names,
+void ServedStrategy::connect_to_one(const std::vector<std::string>& keys, const std::vector<std::string>& hosts, const std::vector<std::string>& names,
                                     const Limits& limits) {
   std::string entry, contact;
   if (group_.rank() == 0) {
     service_ = make_variables();
     entry = enter_variables(service_);
     if (!std::ranges::all_of(keys, is_here)) {
-      server_ = std::make_unique<VariableServer>(service_, names);
+      server_ = std::make_unique<VariableServer>(reach_of(hosts), service_, names);
       contact = server_->contact();
     }
   }
@@ -108,7 +115,7 @@ void ServedStrategy::connect_to_one(const std::vector<std::string>& keys, const 
 }
 
 // All that any of them may have to do later is there from the beginning: when a process has died, the group is over.
-void ServedStrategy::connect_to_all(const std::vector<std::string>& keys, const std::vector<std::string>& names,
+void ServedStrategy::connect_to_all(const std::vector<std::string>& keys, const std::vector<std::string>& hosts, const std::vector<std::string>& names,
                                     const Limits& limits) {
   if (std::ranges::all_of(keys, is_here)) {
     throw ConfigError(concat("sync_replicas: a standby keeps the variables for the death of a process, and all ",
@@ -117,9 +124,8 @@ void ServedStrategy::connect_to_all(const std::vector<std::string>& keys, const 
   service_ = make_variables();
   succession_ = std::make_unique<Succession>(
       std::static_pointer_cast<SyncVariables>(service_),
-      Succession::Options{.me = group_.rank(), .names = names, .patience = *standby_patience()});
+      Succession::Options{.me = group_.rank(), .reach = reach_of(hosts), .names = names, .patience = *standby_patience()});
   const std::vector<std::string> contacts = gather_text(group_, succession_->contact(), limits);
-  const std::vector<std::string> hosts = gather_text(group_, comm::this_host("").key, limits);
   const std::vector<std::string> entries = gather_text(group_, enter_variables(service_), limits);
   std::vector<Succession::Door> doors;
   for (std::size_t i = 0; i < contacts.size(); ++i) {
