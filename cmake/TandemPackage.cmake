@@ -48,6 +48,7 @@ install(TARGETS ${targets} EXPORT tandemTargets ARCHIVE DESTINATION ${CMAKE_INST
 foreach(module tandem_cuda tandem_nccl)
   if(TARGET ${module})
     install(TARGETS ${module} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+    tandem_run_path(${module})
   endif()
 endforeach()
 install(EXPORT tandemTargets NAMESPACE tandem:: DESTINATION ${package_dir})
@@ -56,7 +57,9 @@ install(FILES ${PROJECT_BINARY_DIR}/tandemConfig.cmake ${PROJECT_BINARY_DIR}/tan
               ${PROJECT_SOURCE_DIR}/cmake/TandemTorch.cmake DESTINATION ${package_dir})
 if(TARGET tandem_program)
   install(TARGETS tandem RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  tandem_run_path(tandem)
 endif()
+tandem_install_libtorch()
 
 # Users see the public headers in include/tandem. The public ones include headers of include/tandem/internal as
 # "tandem/...", which the compiler finds since the installed targets name both folders.
