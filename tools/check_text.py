@@ -31,6 +31,9 @@ RULES = [
     # A destructor can tell nobody else.
     (LIBRARY, r"^tandem/sync/data_parallel\.cc$", r"\bstd::c(out|err|log)\b|\b(std::)?f?printf\s*\(|\bputs\s*\(",
      "the library does not print"),
+    (re.compile(r"^tandem/(?!.*_test\.cc$).*\.(h|cc|cu)$"), r"^tandem/base/text\.h$",
+     r"\bstd::sto(d|f|ld)\b|\b(strto(d|f|ld)|atof)\s*\(|\"%[^\"%]*[efgEG]\"",
+     "numbers are read and written by tandem/base/text.h, which depends on no locale"),
     (LIBRARY, r"^tandem/(base/fault_point|comm/departure)\.cc$",
      r"\b(std::|_)?(quick_)?[eE]xit\s*\(|\bstd::(abort|terminate)\s*\(",
      "the library does not end the process; throw one of tandem/base/error.h"),

@@ -1,6 +1,7 @@
 // app/exit_code.h: how the program ends, and what it says when that is not well. The one place that maps errors to
 // codes.
 #pragma once
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -44,6 +45,17 @@ inline void require_current_folder() {
     [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
   }
   ::_exit(static_cast<int>(ExitCode::kUserCanFixIt));
+}
+
+/// Opens /dev/null in the place of each of the descriptors 0 to 2 that the process was started without: the next file
+/// of the run would else become its standard output. Returns how many were missing. Uses nothing but system calls, as
+/// require_current_folder().
+inline int open_standard_streams() {
+  int missing = 0;
+  int descriptor = ::open("/dev/null", O_RDWR);
+  for (; descriptor >= 0 && descriptor <= STDERR_FILENO; ++missing) descriptor = ::open("/dev/null", O_RDWR);
+  if (descriptor >= 0) ::close(descriptor);
+  return missing;
 }
 
 }  // namespace tandem::app

@@ -3,8 +3,13 @@
 
 namespace {
 
+void prepare() {
+  (void)tandem::app::open_standard_streams();
+  tandem::app::require_current_folder();
+}
+
 // Called by the loader before it initialises any library; see exit_code.h.
-[[gnu::section(".preinit_array"), gnu::used]] void (*const kBeforeLibraries)() = tandem::app::require_current_folder;
+[[gnu::section(".preinit_array"), gnu::used]] void (*const kBeforeLibraries)() = prepare;
 
 }  // namespace
 

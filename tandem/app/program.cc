@@ -1,7 +1,10 @@
-// The plan of run_program(): refuse a deleted folder, set the signals that a write could raise, register the
-// algorithms, arm a fault if one is asked for, read the command line, run the command, and flush. Each exception ends
-// here.
+// The plan of run_program(): open what is missing of the standard streams, refuse a deleted folder, promise the
+// launcher a last word, set the signals that a write could raise, register the algorithms, arm a fault if one is asked
+// for, read the command line, run the command, and flush. Each exception ends here.
 #include "tandem/app/program.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
@@ -17,8 +20,11 @@
 #include "tandem/app/cli/command_line.h"
 #include "tandem/app/commands/commands.h"
 #include "tandem/app/exit_code.h"
+#include "tandem/app/run/early_end.h"
 #include "tandem/app/run/program_name.h"
 #include "tandem/base/fault_point.h"
+#include "tandem/base/last_word.h"
+#include "tandem/comm/departure.h"
 
 namespace tandem::app {
 namespace {
@@ -39,13 +45,21 @@ void require_output_written() {
   errno = 0;
   std::cout.flush();
   if (std::cout.good() || errno == EPIPE) return;
+  struct stat status {};
+  // A terminal that is gone answers so, too; a disk that reports damage does not come here as one.
+  if (errno == EIO && ::fstat(STDOUT_FILENO, &status) == 0 && S_ISCHR(status.st_mode)) return;
   throw std::system_error(errno != 0 ? errno : EIO, std::generic_category(), "cannot write to standard output");
 }
 
 }  // namespace
 
 int run_program(int argc, const char* const* argv, const rl::EnvRegistry& environments, const RunObserver& observer) {
+  (void)open_standard_streams();
   require_current_folder();
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread yet
+  const char* const last_word_to = std::getenv(kLastWordVariable);
+  const LastWord last_word(last_word_to == nullptr ? "" : last_word_to);
+  const EarlyEnd early_end(comm::leave_all);
   // A reader that goes away (`tandem train | head`) must not end a run.
   std::signal(SIGPIPE, SIG_IGN);
   // Nor may a file that grows beyond the limit (`ulimit -f`): the write fails, and the error says which.

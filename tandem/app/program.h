@@ -15,8 +15,9 @@
 namespace tandem::app {
 
 /// Does what the command line says and returns the exit code (exit_code.h). Prints, takes over SIGINT, SIGTERM,
-/// SIGUSR1 and SIGUSR2 while it trains and ignores them afterwards unless there were handlers before, and ignores
-/// SIGPIPE from then on. Throws nothing. The environment variable TANDEM_FAULT arms a fault
+/// SIGHUP, SIGUSR1 and SIGUSR2 while it trains and ignores them afterwards unless there were handlers before, and
+/// ignores SIGPIPE from then on. Meanwhile a library that ends the process by exit() makes it end with code 3
+/// (app/run/early_end.h). Throws nothing. The environment variable TANDEM_FAULT arms a fault
 /// (base/fault_point.h): TANDEM_FAULT=checkpoint.before_manifest:3:kill.
 /// Call it once, from the main thread, before other threads exist: the function reads the environment and sets signal
 /// handling of the whole process. `environments` and `observer`, which train and resume call, must outlive the call.

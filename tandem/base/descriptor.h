@@ -3,6 +3,7 @@
 // Ownership: one Descriptor owns one number; moving hands the number over.
 // Threads: single-thread, except that the number may be used by several threads while nobody closes or moves it.
 #pragma once
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <utility>
@@ -40,6 +41,21 @@ class Descriptor {
 
  private:
   int number_ = -1;
+};
+
+/// Which file a number stands for. A library that closes numbers which are not its own makes them stand for other
+/// files, so who writes now and then into a file that matters compares.
+struct FileIdentity {
+  dev_t device = 0;
+  ino_t inode = 0;
+
+  /// Of no file where `descriptor` is not open.
+  [[nodiscard]] static FileIdentity of(const Descriptor& descriptor) {
+    struct stat status {};
+    if (::fstat(descriptor.get(), &status) != 0) return {};
+    return {status.st_dev, status.st_ino};
+  }
+  friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
 };
 
 }  // namespace tandem

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <ctime>
+#include <fstream>
 #include <sstream>
 
 #include "tandem/base/atomic_file.h"
@@ -33,7 +34,7 @@ double peak_rss_mb() {
   const std::string status = read_file("/proc/self/status");
   const std::size_t at = status.find(kField);
   double kibibytes = 0;
-  if (at == std::string::npos || !(std::istringstream(status.substr(at + kField.size())) >> kibibytes)) {
+  if (at == std::string::npos || !(reader_of(status.substr(at + kField.size())) >> kibibytes)) {
     throw RunError("/proc/self/status has no VmHWM: is /proc mounted?");
   }
   return kibibytes * 1024 / 1e6;
@@ -43,12 +44,21 @@ double seconds_since_process_start() {
   // Field 22 is the start in ticks since the boot (proc(5)). Field 2, the program's name in brackets, may hold spaces,
   // so counting begins behind the last bracket.
   const std::string stat = read_file("/proc/self/stat");
-  std::istringstream fields(stat.substr(stat.rfind(')') + 1));
+  std::istringstream fields = reader_of(stat.substr(stat.rfind(')') + 1));
   std::string skipped;
   for (int field = 3; field < 22; ++field) fields >> skipped;
   double ticks = 0;
   if (!(fields >> ticks)) throw RunError("/proc/self/stat has no start time: is /proc mounted?");
   return seconds(CLOCK_BOOTTIME) - ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+
+BootTime time_since_boot() {
+  static const std::string boot = [] {
+    std::string text;
+    std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), text);
+    return text;
+  }();
+  return {.boot = boot, .seconds = seconds(CLOCK_BOOTTIME)};
 }
 
 double thread_cpu_seconds() { return seconds(CLOCK_THREAD_CPUTIME_ID); }

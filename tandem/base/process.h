@@ -18,6 +18,16 @@ namespace tandem {
 /// RunError where /proc cannot be read.
 [[nodiscard]] double seconds_since_process_start();
 
+/// A moment by a clock that nobody can set: seconds since this machine started. Moments of other boots, or of other
+/// machines, cannot be compared; `boot` tells them apart, and is empty where the system does not say.
+struct BootTime {
+  std::string boot;
+  double seconds = 0;
+
+  friend bool operator==(const BootTime&, const BootTime&) = default;
+};
+[[nodiscard]] BootTime time_since_boot();
+
 /// Seconds of processor time of the calling thread since it started. A sleeping wait takes none; spinning does.
 [[nodiscard]] double thread_cpu_seconds();
 

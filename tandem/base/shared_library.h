@@ -13,6 +13,8 @@
 
 #include <string>
 
+#include "tandem/base/rounding.h"
+
 namespace tandem {
 
 class SharedLibrary {
@@ -21,8 +23,9 @@ class SharedLibrary {
   enum class Symbols { kLocal, kGlobal };
 
   /// Loads `file`, a path, or a name that the system's loader looks for. Whether that failed, why_not() says.
-  explicit SharedLibrary(const std::string& file, Symbols symbols = Symbols::kLocal)
-      : handle_(::dlopen(file.c_str(), RTLD_NOW | (symbols == Symbols::kGlobal ? RTLD_GLOBAL : RTLD_LOCAL))) {
+  explicit SharedLibrary(const std::string& file, Symbols symbols = Symbols::kLocal) {
+    const KeptRounding kept;
+    handle_ = ::dlopen(file.c_str(), RTLD_NOW | (symbols == Symbols::kGlobal ? RTLD_GLOBAL : RTLD_LOCAL));
     if (handle_ == nullptr) note_failure();
   }
 
@@ -42,7 +45,7 @@ class SharedLibrary {
     why_not_ = reason == nullptr ? "unknown reason" : reason;
   }
 
-  void* handle_;
+  void* handle_ = nullptr;
   std::string why_not_;
 };
 

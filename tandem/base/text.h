@@ -1,12 +1,16 @@
 // base/text.h: puts values together into one string, for messages and for tables of plain text, and reads numbers.
 //
+// Numbers are written and read as in the C locale, whatever a library of the process has made of the global locale or
+// of setlocale(): "43210" and "2.5", never "43.210" or "2,5". Text that goes into files or over the wire depends on it,
+// so no other place makes a string stream for numbers, calls std::stod(), or prints a double with printf().
+//
 // Threads: all. It is not made for hot loops: each call makes a stream.
 #pragma once
 #include <array>
 #include <charconv>
 #include <cstddef>
-#include <cstdio>
 #include <functional>
+#include <locale>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -21,8 +25,16 @@ namespace tandem {
 template <typename... Values>
 [[nodiscard]] std::string concat(const Values&... values) {
   std::ostringstream out;
+  out.imbue(std::locale::classic());
   (void)(out << ... << values);
   return std::move(out).str();
+}
+
+/// A stream that reads `text`, whose numbers are those of concat().
+[[nodiscard]] inline std::istringstream reader_of(const std::string& text) {
+  std::istringstream in(text);
+  in.imbue(std::locale::classic());
+  return in;
 }
 
 /// The texts that concat() makes of `write(item)`, for each item of `range`, with `separator` between: "0, 1, 4".
@@ -47,11 +59,16 @@ template <typename Number>
   return value;
 }
 
-/// `value` with `digits` digits after the point. At most 63 characters.
+/// `value` as printf() writes it in the C locale with such a precision: "%.2f", "%.2e", "%.2g"; in six significant
+/// digits where that takes more than 63 characters.
+[[nodiscard]] inline std::string formatted(double value, std::chars_format form, int precision) {
+  std::array<char, 63> text{};
+  const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), value, form, precision);
+  return error == std::errc() ? std::string(text.data(), end) : concat(value);
+}
+/// `value` with `digits` digits after the point.
 [[nodiscard]] inline std::string fixed(double value, int digits) {
-  std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), "%.*f", digits, value);
-  return text.data();
+  return formatted(value, std::chars_format::fixed, digits);
 }
 
 /// Pads `text` with spaces in front, up to `width` bytes, so the text should be ASCII. A wider text is not cut.

@@ -63,19 +63,8 @@ std::string text_of_current() {
   return "no exception";
 }
 
-// The groups' own threads need a moment to send the reason.
 [[noreturn]] void on_terminate() {
-  constexpr std::chrono::milliseconds kToSend{200};
-  const std::string why = concat("was ended by std::terminate(): ", text_of_current());
-  std::list<Entry> entries;
-  {
-    const MutexLock lock(registry().mutex);
-    entries = registry().entries;
-  }
-  for (const Entry& entry : entries) {
-    if (const std::shared_ptr<Group> group = entry.group.lock()) leave(*group, why);
-  }
-  if (!entries.empty()) std::this_thread::sleep_for(kToSend);
+  leave_all(concat("was ended by std::terminate(): ", text_of_current()));
   if (registry().before != nullptr) registry().before();
   std::abort();
 }
@@ -106,6 +95,19 @@ std::string first_lines(const std::string& what) {
 void leave_by_exception(Group& group) noexcept {
   leave(group,
         noted.empty() ? "left by an exception; what it printed says which" : concat("left by an exception: ", noted));
+}
+
+void leave_all(const std::string& why) noexcept {
+  constexpr std::chrono::milliseconds kToSend{200};
+  std::list<Entry> entries;
+  {
+    const MutexLock lock(registry().mutex);
+    entries = registry().entries;
+  }
+  for (const Entry& entry : entries) {
+    if (const std::shared_ptr<Group> group = entry.group.lock()) leave(*group, why);
+  }
+  if (!entries.empty()) std::this_thread::sleep_for(kToSend);
 }
 
 Departure::Departure(std::shared_ptr<Group> group, std::function<void(const std::string& why)> tell)

@@ -59,6 +59,10 @@ class UnderWay {
 /// the store of its world.
 void leave_by_exception(Group& group) noexcept;
 
+/// The process is about to end, and not by its own doing: leaves the groups of all worlds with the reason, and writes
+/// it to their stores. Waits a fifth of a second, so that the groups' own threads can send it.
+void leave_all(const std::string& why) noexcept;
+
 /// What a World holds for its group. Its destructor calls leave_by_exception() when an exception is under way.
 class Departure {
  public:

@@ -201,6 +201,7 @@ World enter(std::unique_ptr<Store> store, const LauncherEnvironment& me, const W
     world.departure = Departure(world.group, [words, rank = world.rank](const std::string& why) {
       (void)tell_first_failure(*words, {rank, why});
     });
+    world.last_word = LastWord(me.last_word);
   }
   return world;
 }

@@ -10,6 +10,9 @@
 // changes no bit of any sum, and the description says what was chosen and why. A choice that cannot be honoured is an
 // error.
 //
+// A rank of `tandem launch` that ends while it has a World has failed, also with exit code 0: a library may have called
+// exit(). So destroy it before the end of main(); a World that is leaked, or alive in exit(), counts as that.
+//
 // Threads: open_world() from any, once per rank and generation; a World belongs to one thread. Ownership: rank 0's
 // World hosts the store unless the launcher does, so rank 0 destroys its World last. Blocking and errors: see
 // open_world().
@@ -19,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "tandem/base/last_word.h"
 #include "tandem/comm/departure.h"
 #include "tandem/comm/group.h"
 #include "tandem/comm/host_map.h"
@@ -69,6 +73,7 @@ struct World {
   std::shared_ptr<Group> group{};  // the group of all ranks
   int boards = 0;                  // counts calls of open_board() (world_board.h)
   Departure departure{};           // tells the others why this rank leaves, when an exception destroys the world
+  LastWord last_word{};            // tells `tandem launch` that this rank is done with the world
 };
 
 /// Makes the groups across a network. Tests replace it, to run without sockets.

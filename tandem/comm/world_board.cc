@@ -26,7 +26,7 @@ struct Units {
   [[nodiscard]] std::string write() const { return concat(all, " ", mine.begin, " ", mine.end, " ", token); }
   static Units read(const std::string& text) {
     Units it;
-    std::istringstream(text) >> it.all >> it.mine.begin >> it.mine.end >> it.token;
+    reader_of(text) >> it.all >> it.mine.begin >> it.mine.end >> it.token;
     return it;
   }
 };
@@ -82,7 +82,7 @@ void relay(Store& store, std::size_t mine, ProgressBoard board, const std::vecto
     for (std::size_t host = 0; host < units_of_host.size(); ++host) {
       if (host == mine) continue;
       // A text that is not there, is too short or is no number leaves cells as they are.
-      std::istringstream cells(store.find(key(host)).value_or(""));
+      std::istringstream cells = reader_of(store.find(key(host)).value_or(""));
       std::uint64_t cell = 0;
       for (const int unit : units_of_host[host]) {
         if (cells >> cell) board.set_cell(unit, cell);

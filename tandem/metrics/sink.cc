@@ -9,7 +9,9 @@
 
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/check.h"
+#include "tandem/base/error.h"
 #include "tandem/base/fault_point.h"
+#include "tandem/base/text.h"
 
 namespace tandem {
 namespace {
@@ -61,11 +63,18 @@ double Record::number(std::string_view name) const {
 AppendFile::AppendFile(std::filesystem::path path)
     : path_(std::move(path)), file_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {
   if (!file_.is_open()) throw_file_error("open", path_, errno);
+  identity_ = FileIdentity::of(file_);
   const off_t end = ::lseek(file_.get(), 0, SEEK_END);
   size_ = end < 0 ? 0 : static_cast<std::uint64_t>(end);
 }
 
 void AppendFile::append(std::string_view piece) {
+  if (FileIdentity::of(file_) != identity_) {
+    const int number = file_.release();  // whose it is now, is not known
+    throw CheckpointError(concat("cannot append to ", path_.string(), ": its descriptor ", number,
+                                 " was closed by something else in this process, a library that closes descriptors "
+                                 "which it did not open; what was written before is still whole"));
+  }
   if (const int error_number = write_all(file_.get(), piece); error_number != 0) {
     // If cutting fails as well, the torn piece stays. The readers of these files know how to drop it.
     (void)!::ftruncate(file_.get(), static_cast<off_t>(size_));

@@ -66,7 +66,8 @@ class AppendFile {
   /// Opens or creates the file, at its end. Throws CheckpointError. The folder must exist.
   explicit AppendFile(std::filesystem::path path);
   /// Appends the piece. Throws CheckpointError when the piece cannot be written; the written part of it is cut off
-  /// again. A reader never sees the next piece before this one.
+  /// again. Throws it, too, when the descriptor was closed by somebody else, and never writes into the file that has
+  /// its number by then. A reader never sees the next piece before this one.
   void append(std::string_view piece);
 
   /// Bytes of the file, those that were there before included.
@@ -78,6 +79,7 @@ class AppendFile {
   std::filesystem::path path_;
   // The file is opened for appending, so every write goes to its end.
   Descriptor file_;
+  FileIdentity identity_;
   std::uint64_t size_ = 0;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iomanip>
+#include <locale>
 #include <sstream>
 #include <utility>
 
@@ -34,6 +35,7 @@ double age_of(std::int64_t sign) { return seconds_since(Clock::time_point(Clock:
 // ago, but never one of its last few.
 std::string describe_ranks(ControlBlock& control, std::span<const int> names) {
   std::ostringstream text;
+  text.imbue(std::locale::classic());
   text << std::fixed << std::setprecision(1);
   for (int rank = 0; rank < control.size; ++rank) {
     const RankBlock& block = control.rank(rank);

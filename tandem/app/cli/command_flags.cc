@@ -48,7 +48,8 @@ torchrun; a C++ program calls tandem::comm::launcher_environment(). The store th
 
 Every line that a rank prints begins with its rank. Ctrl-C is passed on; another one kills the ranks. SIGTERM, SIGHUP,
 SIGUSR1 and SIGUSR2 are passed on too. Nothing outlives the launcher, however it ends, but daemons.
-The exit code is that of the first rank that failed (128 and the number for a signal), or 130 when ranks were stopped: a
+The exit code is that of the first rank that failed (128 and the number for a signal; 3 for one that ended with 0 before
+it was done with the others, as a library's _exit() does), or 130 when ranks were stopped: a
 rank that ends with 130 has not failed, is not started again, and the others are asked to end. A training that its
 survivors completed has not failed. A rank that its survivors went on without, since it was silent, is killed, and so is
 one that stays stopped (SIGSTOP) before they have let it in, or when all others have ended and some of them failed.

@@ -18,9 +18,10 @@ constexpr const char* kTrainFooter = R"(Example:
 What is set where: defaults < the algorithm's own (dd_ppo) < the settings shipped for the environment < CONFIG < flags.
 Counts (environments, rows, steps) are totals of the run, whatever the devices, unless they are called "per rank".
 
-Signals, to any rank: SIGINT (Ctrl-C), SIGTERM and SIGUSR2 end the run after its update, with a checkpoint; SIGUSR1 does
-too and has Slurm queue the job again (sbatch --signal=USR1@90; scontrol requeue $SLURM_JOB_ID). Exit code 130 then, and
-0 when all steps were made. Ctrl-C after another signal ends the process at once.
+Signals, to any rank: SIGINT (Ctrl-C), SIGTERM, SIGHUP (a lost terminal; not under nohup) and SIGUSR2 end the run after
+its update, with a checkpoint; SIGUSR1 does too and has Slurm queue the job again (sbatch --signal=USR1@90; scontrol
+requeue $SLURM_JOB_ID). Exit code 130 then, and 0 when all steps were made. Ctrl-C after another signal ends the process
+at once.
 
 Keys for CONFIG, in sections or dotted, and for --set, with their defaults:
 )";

@@ -9,6 +9,7 @@
 
 #include "tandem/app/commands/commands.h"
 #include "tandem/app/config/configuration.h"
+#include "tandem/app/run/program_name.h"
 #include "tandem/app/run/quantity_text.h"
 #include "tandem/app/run/run_folder.h"
 #include "tandem/app/run/update_metrics.h"
@@ -156,8 +157,18 @@ std::string state_text(const LastKnown& known, const RunPaths& paths) {
   }
   const JsonValue& last = known.values;
   const char* const how = last.find("reason") == nullptr ? "end" : "reason";
-  std::string text = concat("  state    ", known.ended ? value_of(last, how) : "not ended", " after ",
-                            count_of(last, "env_steps"), " steps, ", count_of(last, "updates"), " updates\n");
+  const bool is_held = !known.ended && RunLock::is_held(paths.folder);
+  std::string text =
+      concat("  state    ",
+             known.ended ? value_of(last, how)
+             : is_held   ? "under way"
+                         : "ended without a word",
+             " after ", count_of(last, "env_steps"), " steps, ", count_of(last, "updates"), " updates\n");
+  if (!known.ended && !is_held) {
+    text +=
+        concat("  failure  no process is at it: it was killed, its machine went down, or a library called _exit(); `",
+               program_name(), " resume ", paths.folder.string(), "` goes on from the last checkpoint\n");
+  }
   if (known.ended && last.find("failure") != nullptr) text += concat("  failure  ", value_of(last, "failure"), "\n");
   text += concat("  return   ", value_of(last, "episode_return_mean"), " (mean of the last 100 episodes)\n");
   for (const auto& [name, value] : last.as_object()) {
@@ -192,6 +203,7 @@ std::string run_json(const RunPaths& paths) {
   json.key("config").value(read_file(paths.config()));
   const LastKnown known = last_known(paths);
   json.key("ended").value(known.ended);
+  json.key("in_use").value(RunLock::is_held(paths.folder));
   json.key("last");
   write(json, known.values);
   json.key("checkpoints").begin_array();

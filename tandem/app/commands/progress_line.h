@@ -9,6 +9,7 @@
 #include <iostream>
 #include <string>
 
+#include "tandem/app/run/terminal.h"
 #include "tandem/base/clock.h"
 #include "tandem/base/text.h"
 
@@ -43,7 +44,7 @@ class ProgressLine {
 
  private:
   static constexpr Clock::duration kRedraw = std::chrono::milliseconds(200), kLine = std::chrono::seconds(10);
-  const bool redraws_ = ::isatty(STDERR_FILENO) == 1;
+  const bool redraws_ = can_redraw(STDERR_FILENO);
   bool is_on_line_ = false;
   Clock::time_point shown_ = Clock::now();
 };

@@ -15,6 +15,7 @@
 #include "tandem/app/run/progress.h"
 #include "tandem/app/run/quantity_text.h"
 #include "tandem/app/run/run_log.h"
+#include "tandem/app/run/run_status.h"
 #include "tandem/app/train/build_run.h"
 #include "tandem/app/train/run_checkpoint.h"
 #include "tandem/app/train/train.h"
@@ -51,6 +52,16 @@ bool has_failed(const RunPaths& paths) {
 bool has_reached_target(const JsonValue& summary, const TrainOptions& options) {
   if (summary.find("reason") == nullptr || !options.eval.every_steps || !options.eval.stop_at) return false;
   return summary.at("reached_return").as_double() >= *options.eval.stop_at;
+}
+
+// Of a run whose folder no other process holds. A damaged status says nothing.
+bool ended_without_a_word(const RunPaths& paths) {
+  try {
+    const std::optional<RunStatus> status = read_status(paths.status());
+    return status && status->state == kRunning;
+  } catch (const RunError&) {
+    return false;
+  }
 }
 
 // A run that ended without an error has a checkpoint, and one that began has the folder for them: who goes on without
@@ -214,6 +225,12 @@ std::optional<model::Checkpoint> checkpoint_to_resume(const RunPaths& paths, Con
     configuration.notes.emplace_back("the run has no checkpoint yet: it starts from the beginning");
     return checkpoint;
   }
+  if (ended_without_a_word(paths)) {
+    configuration.notes.push_back(
+        concat("the run ended without a word (it was killed, its machine went down, or a library called _exit()): the "
+               "updates after ",
+               checkpoint->updates(), " are made again"));
+  }
   const TrainOptions& options = configuration.options;
   std::vector<std::string> changes =
       changed_since(config_of(*checkpoint), options, paths.config().string(), checkpoint->folder().string());
@@ -286,7 +303,7 @@ std::optional<ExitCode> train_in(RunFolder& folder, const Configuration& configu
   if (options.profile) profile.emplace(folder.paths());
   try {
     // The others begin now. A ConfigError before this line reaches them by Leader::dismiss(), any other by abort().
-    leader.send(configuration, folder.paths().folder);
+    leader.send(configuration, folder.paths().place());
     const std::optional<Trained> trained =
         train(configuration, environments_of(leader.environments, options), from, ranks,
               {.folder = folder,

@@ -11,6 +11,7 @@
 #include "tandem/app/run/run_folder.h"
 #include "tandem/app/run/run_status.h"
 #include "tandem/app/run/stop_signals.h"
+#include "tandem/app/run/terminal.h"
 #include "tandem/base/mutex.h"
 
 namespace tandem::app {
@@ -24,10 +25,7 @@ constexpr const char* kOwnScreen = "\033[?1049l";
 
 RunSeen look(const RunPaths& run) {
   RunSeen seen{.folder = run.folder.string(), .status = read_status(run.status())};
-  if (seen.status) {
-    const auto now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-    seen.age_s = std::max(0.0, now - seen.status->written);
-  }
+  if (seen.status) seen.age_s = age_of(*seen.status, run.status());
   const bool is_fresh = seen.status && (seen.status->state != kRunning || seen.age_s < kSilentAfter);
   // The lock tells a run that is slow from one that was killed; it is asked only when the status is old.
   if (!is_fresh) seen.is_in_use = RunLock::is_held(run.folder);
@@ -68,7 +66,7 @@ void show(const RunPaths& run) {
 
 ExitCode run_command(const TopCommand& command) {
   const RunPaths run = find_run(command.run);
-  if (command.frames == Frames::kMany && ::isatty(STDOUT_FILENO) == 1) show(run);
+  if (command.frames == Frames::kMany && can_redraw(STDOUT_FILENO)) show(run);
   std::cout << top_text(look(run), kAll);  // on a terminal what was seen last stays
   return ExitCode::kDone;
 }

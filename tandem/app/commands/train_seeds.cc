@@ -224,7 +224,9 @@ ExitCode train_seeds(const TrainCommand& command, const rl::EnvRegistry& environ
   std::vector<SeedResult> results;
   std::vector<PlottedRun> runs;
   const std::optional<double> threshold = threshold_of(environments, options);
+  const std::filesystem::path start = std::filesystem::current_path();
   for (std::int64_t i = 0; i < command.seeds; ++i) {
+    std::filesystem::current_path(start);  // an environment of the run before may have left it
     const std::int64_t seed = options.seed + i;
     const RunPaths paths = seed_run(folder, seed);
     if (!options.quiet)
@@ -238,6 +240,7 @@ ExitCode train_seeds(const TrainCommand& command, const rl::EnvRegistry& environ
     results.push_back(result_of(seed, paths));
     runs.push_back({paths, threshold});
   }
+  std::filesystem::current_path(start);
   write_file(folder / "seeds.json", to_json(results));
   write_charts(charts_of(runs), folder / "curve.png");
   if (options.quiet) return ExitCode::kDone;

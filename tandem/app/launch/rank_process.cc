@@ -1,5 +1,5 @@
-// A rank is started by fork and exec with three pipes: its output, its errors, and one that reports a failed exec. The
-// last one is closed by a successful exec, so its end tells the launcher that the program itself runs.
+// A rank is started by fork and exec with four pipes: its output, its errors, its last word, and one that reports a
+// failed exec. The latter is closed by a successful exec, so its end tells the launcher that the program itself runs.
 #include "tandem/app/launch/rank_process.h"
 
 #include <fcntl.h>
@@ -19,6 +19,7 @@
 
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
+#include "tandem/base/last_word.h"
 #include "tandem/base/text.h"
 
 namespace tandem::app {
@@ -49,11 +50,16 @@ class BlockedSignals {
 };
 
 // In the child: every signal does what it does by default, also those that the parent ignores, and none is held back.
-// It makes system calls only, so it is safe after a fork of a program with threads.
+// Only a SIGHUP that is ignored stays so: nohup asks for it. It makes system calls only, so it is safe after a fork of
+// a program with threads.
 void reset_signals() {
   struct sigaction action {};
   action.sa_handler = SIG_DFL;
-  for (int number = 1; number < NSIG; ++number) ::sigaction(number, &action, nullptr);
+  for (int number = 1; number < NSIG; ++number) {
+    struct sigaction before {};
+    ::sigaction(number, nullptr, &before);
+    if (number != SIGHUP || before.sa_handler != SIG_IGN) ::sigaction(number, &action, nullptr);
+  }
   sigset_t none;
   sigemptyset(&none);
   ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
@@ -123,7 +129,7 @@ struct Message {  // far below PIPE_BUF, so it is written and read as a whole
 struct Start {
   std::vector<char*> arguments, environment;
   pid_t launcher;
-  int out, err, failure;
+  int out, err, failure, last_word;
 };
 
 // The child: default signals, its own process group, known to the warden, killed with the launcher, streams in place,
@@ -137,6 +143,7 @@ struct Start {
   ::dup2(::open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
   ::dup2(start.out, STDOUT_FILENO);
   ::dup2(start.err, STDERR_FILENO);
+  ::fcntl(start.last_word, F_SETFD, 0);  // the one pipe that the program gets
   ::execvpe(start.arguments.front(), start.arguments.data(), start.environment.data());
   const int failure = errno;
   [[maybe_unused]] const ssize_t written = ::write(start.failure, &failure, sizeof(failure));
@@ -181,6 +188,8 @@ void Warden::set(int slot, pid_t group) const {
 }
 
 std::string describe(const ProcessEnd& end) {
+  if (end.is_too_early)
+    return "exit code 0 in the middle of its work (a library called exit() or _exit(), or its World was not destroyed)";
   if (end.signal == 0) return concat("exit code ", end.code);
   const char* name = ::sigabbrev_np(end.signal);
   return name == nullptr ? concat("signal ", end.signal) : concat("SIG", name);
@@ -189,10 +198,18 @@ std::string describe(const ProcessEnd& end) {
 RankProcess::RankProcess(const std::vector<std::string>& command, const std::vector<std::string>& variables,
                          const Warden& warden, int slot)
     : warden_(warden), slot_(slot) {
-  Pipe out = make_pipe(), err = make_pipe(), failure = make_pipe();
-  std::vector<std::string> arguments = command, environment = environment_with(variables);
-  const Start start{pointers_to(arguments), pointers_to(environment), ::getpid(),
-                    out.writer.get(),       err.writer.get(),         failure.writer.get()};
+  Pipe out = make_pipe(), err = make_pipe(), failure = make_pipe(), last_word = make_pipe();
+  for (const Descriptor* end : {&last_word.reader, &last_word.writer}) ::fcntl(end->get(), F_SETFL, O_NONBLOCK);
+  std::vector<std::string> arguments = command, all = variables;
+  all.push_back(concat(kLastWordVariable, "=", last_word_value(last_word.writer.get())));
+  std::vector<std::string> environment = environment_with(std::move(all));
+  const Start start{.arguments = pointers_to(arguments),
+                    .environment = pointers_to(environment),
+                    .launcher = ::getpid(),
+                    .out = out.writer.get(),
+                    .err = err.writer.get(),
+                    .failure = failure.writer.get(),
+                    .last_word = last_word.writer.get()};
   {
     const BlockedSignals blocked;
     id_ = ::fork();
@@ -214,6 +231,7 @@ RankProcess::RankProcess(const std::vector<std::string>& command, const std::vec
   }
   out_ = std::move(out.reader);
   err_ = std::move(err.reader);
+  last_word_ = std::move(last_word.reader);
   // Only the launcher's ends are made non-blocking; the rank's writes wait as usual.
   for (const Descriptor* stream : {&out_, &err_}) ::fcntl(stream->get(), F_SETFL, O_NONBLOCK);
 }
@@ -244,7 +262,9 @@ ProcessEnd RankProcess::reap() {
   }
   warden_.set(slot_, 0);
   id_ = -1;
-  return WIFSIGNALED(status) ? ProcessEnd{.signal = WTERMSIG(status)} : ProcessEnd{.code = WEXITSTATUS(status)};
+  if (WIFSIGNALED(status)) return {.signal = WTERMSIG(status)};
+  const int code = WEXITSTATUS(status);
+  return {.code = code, .is_too_early = code == 0 && last_word_.is_open() && is_word_missing(last_word_.get())};
 }
 
 }  // namespace tandem::app

@@ -44,17 +44,20 @@ class Warden {
 struct ProcessEnd {
   int code = 0;
   int signal = 0;
+  bool is_too_early = false;  // with code 0, though it had not said that its work was over (base/last_word.h)
 
-  [[nodiscard]] bool is_success() const { return code == 0 && signal == 0; }
-  /// Returns the exit code that a shell would report: for a signal 128 and its number.
-  [[nodiscard]] int exit_code() const { return signal == 0 ? code : 128 + signal; }
+  [[nodiscard]] bool is_success() const { return code == 0 && signal == 0 && !is_too_early; }
+  /// Returns the exit code that a shell would report: for a signal 128 and its number. An end that came too early is a
+  /// run that failed.
+  [[nodiscard]] int exit_code() const { return is_too_early ? 3 : signal == 0 ? code : 128 + signal; }
 };
-/// "exit code 3", "SIGKILL".
+/// "exit code 3", "SIGKILL", "exit code 0 in the middle of its work (...)".
 [[nodiscard]] std::string describe(const ProcessEnd& end);
 
 class RankProcess {
  public:
-  /// Starts `command`, with `variables` ("NAME=value") before those of this process; the warden learns of it in `slot`.
+  /// Starts `command`, with `variables` ("NAME=value") before those of this process, and with a pipe for its last word
+  /// (base/last_word.h); the warden learns of it in `slot`.
   /// Returns once the program itself runs. Throws ConfigError when the command cannot be executed, RunError when the
   /// system lacks something.
   RankProcess(const std::vector<std::string>& command, const std::vector<std::string>& variables, const Warden& warden,
@@ -82,7 +85,7 @@ class RankProcess {
   const Warden& warden_;
   const int slot_;
   pid_t id_ = -1;
-  Descriptor exit_event_, out_, err_;
+  Descriptor exit_event_, out_, err_, last_word_;
 };
 
 }  // namespace tandem::app

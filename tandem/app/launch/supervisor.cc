@@ -3,24 +3,21 @@
 // all. Twice a second look_at_processes() asks the witness about ranks that are stopped or left behind.
 #include "tandem/app/launch/supervisor.h"
 
-#include <fcntl.h>
 #include <poll.h>
 
 #include <algorithm>
 #include <array>
-#include <atomic>
-#include <cerrno>
 #include <csignal>
 #include <deque>
 #include <limits>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <utility>
 
 #include "tandem/app/launch/launch_report.h"
 #include "tandem/app/launch/rank_output.h"
 #include "tandem/app/launch/rank_process.h"
+#include "tandem/app/launch/signal_inbox.h"
 #include "tandem/base/check.h"
 #include "tandem/base/clock.h"
 #include "tandem/base/error.h"
@@ -32,60 +29,6 @@ namespace {
 constexpr int kInterrupted = 130;
 constexpr double kSameAct = 0.3;  // seconds within which signals are one wish
 constexpr std::chrono::milliseconds kLook{500};
-
-constexpr std::array<int, 5> kSignals{SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
-std::atomic<int> inbox{-1};  // what the handler writes to
-std::array<struct sigaction, kSignals.size()> before;
-
-// The handler writes one byte to a pipe that does not block; when the pipe is full, the signal is lost among many
-// others.
-void on_signal(int number) {
-  const int saved = errno;
-  const auto byte = static_cast<unsigned char>(number);
-  [[maybe_unused]] const ssize_t written = ::write(inbox.load(), &byte, 1);
-  errno = saved;
-}
-
-// The signals that the launcher gets, as something that poll() can wait for. Taken over until the object is destroyed:
-// SIGINT, SIGTERM, SIGUSR1, SIGUSR2, and SIGHUP unless it is ignored (nohup). Signals wait in a pipe in the order in
-// which they came. One object at a time in a process.
-class SignalInbox {
- public:
-  SignalInbox() {
-    TANDEM_CHECK(inbox.load() < 0, "there are two SignalInboxes");
-    std::array<int, 2> ends{};
-    if (::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0)
-      throw RunError(concat("the system gives no pipe: ", std::generic_category().message(errno)));
-    reader_ = Descriptor(ends[0]);
-    writer_ = Descriptor(ends[1]);
-    inbox.store(writer_.get());
-    struct sigaction action {};
-    action.sa_handler = on_signal;
-    action.sa_flags = SA_RESTART;
-    sigemptyset(&action.sa_mask);
-    for (std::size_t i = 0; i < kSignals.size(); ++i) {
-      ::sigaction(kSignals[i], &action, &before[i]);
-      if (kSignals[i] == SIGHUP && before[i].sa_handler == SIG_IGN) ::sigaction(SIGHUP, &before[i], nullptr);
-    }
-  }
-  ~SignalInbox() {
-    for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &before[i], nullptr);
-    inbox.store(-1);  // handlers are back by now, so nothing writes to the pipe any more
-  }
-  SignalInbox(const SignalInbox&) = delete;
-  SignalInbox& operator=(const SignalInbox&) = delete;
-
-  // Readable when next() has something.
-  [[nodiscard]] int descriptor() const { return reader_.get(); }
-  // The number of the next signal. Never waits.
-  [[nodiscard]] std::optional<int> next() {
-    unsigned char byte = 0;
-    return ::read(reader_.get(), &byte, 1) == 1 ? std::optional<int>(byte) : std::nullopt;
-  }
-
- private:
-  Descriptor reader_, writer_;
-};
 
 // A rank's place in the launch, which several processes may hold one after the other.
 struct Seat {

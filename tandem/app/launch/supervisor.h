@@ -15,7 +15,7 @@
 namespace tandem::app {
 
 /// The fate of the other ranks when one fails. A death is any end other than exit code 0, unless the rank was asked to
-/// stop.
+/// stop; and exit code 0 before the rank had said that its work was over (base/last_word.h).
 enum class OnDeath {
   kStop,      // they are ended too
   kContinue,  // they are left alone
@@ -64,11 +64,11 @@ struct LaunchStreams {
 };
 
 /// Runs a launch and returns its exit code: 0 when every rank ended with 0, 130 after SIGINT, SIGTERM or SIGHUP, else
-/// that of the first rank that failed and was not replaced (128 and the number for a signal), or 130 when none failed
-/// and some were stopped: ended with 130 themselves, or by a SIGUSR1 or SIGUSR2 that was passed on. A rank that was
-/// stopped is not replaced, and the others are asked to end, whatever the options say of deaths. Failures do not count
-/// when `witness` says that the work is complete all the same. A rank's lines carry "[rank] "; the report of failures
-/// comes last, on the error stream.
+/// that of the first rank that failed and was not replaced (128 and the number for a signal, 3 for an end too early),
+/// or 130 when none failed and some were stopped: ended with 130 themselves, or by a SIGUSR1 or SIGUSR2 that was passed
+/// on. A rank that was stopped is not replaced, and the others are asked to end, whatever the options say of deaths.
+/// Failures do not count when `witness` says that the work is complete all the same. A rank's lines carry "[rank] ";
+/// the report of failures comes last, on the error stream.
 ///
 /// Blocks until all ranks and what they started in their process groups are gone. When all that still run are
 /// stopped (SIGSTOP), and a rank failed while one of these was or in the half second before, they are killed after

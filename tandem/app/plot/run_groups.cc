@@ -13,7 +13,7 @@ namespace {
 
 // A path with a slash at its end has no file name, so its parent is the folder.
 std::filesystem::path whole_path(const RunPaths& paths) {
-  const std::filesystem::path folder = std::filesystem::absolute(paths.folder).lexically_normal();
+  const std::filesystem::path folder = std::filesystem::absolute(paths.place()).lexically_normal();
   return folder.has_filename() ? folder : folder.parent_path();
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iomanip>
+#include <locale>
 #include <sstream>
 
 #include "tandem/base/atomic_file.h"
@@ -44,6 +45,7 @@ void add_thread(std::ostringstream& out, const ThreadTrace& thread, Clock::durat
 
 std::string profile_table(std::span<const ThreadTrace> threads, Clock::duration elapsed) {
   std::ostringstream out;
+  out.imbue(std::locale::classic());
   out << std::left << std::setw(16) << "thread" << std::setw(22) << "phase" << std::right << std::setw(9) << "own s"
       << std::setw(9) << "share" << std::setw(9) << "all s" << std::setw(10) << "times" << std::setw(12) << "mean us"
       << std::setw(12) << "longest ms" << '\n';

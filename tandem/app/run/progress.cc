@@ -11,6 +11,7 @@
 #include <limits>
 
 #include "tandem/app/run/quantity_text.h"
+#include "tandem/app/run/terminal.h"
 #include "tandem/base/text.h"
 
 namespace tandem::app {
@@ -167,7 +168,7 @@ void Progress::show_last() {
 
 std::unique_ptr<Progress> make_progress(int descriptor, Verbosity verbosity) {
   if (verbosity == Verbosity::kQuiet) return std::make_unique<Progress>(std::chrono::hours(24));
-  if (::isatty(descriptor) == 1) return std::make_unique<TerminalProgress>(descriptor);
+  if (can_redraw(descriptor)) return std::make_unique<TerminalProgress>(descriptor);
   return std::make_unique<PlainProgress>(descriptor);
 }
 

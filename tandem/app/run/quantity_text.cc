@@ -1,6 +1,7 @@
 #include "tandem/app/run/quantity_text.h"
 
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 
@@ -38,17 +39,13 @@ std::string value_text(double value) {
   if (std::isnan(value)) return "-";
   const double size = std::abs(value);
   if (size == 0 || (size >= 1e-3 && size < 1e6)) return fixed(value, size >= 10 ? 1 : size >= 1 ? 2 : 4);
-  std::array<char, 48> text{};
-  std::snprintf(text.data(), text.size(), "%.2e", value);
-  return text.data();
+  return formatted(value, std::chars_format::scientific, 2);
 }
 
 std::string bound_text(double bound) {
   const double size = std::abs(bound);
   if (size >= 1000 && size < 1e7) return fixed(bound, 0);
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.4g", bound);
-  return text.data();
+  return formatted(bound, std::chars_format::general, 4);
 }
 
 std::string counted(std::int64_t count, const std::string& thing) {

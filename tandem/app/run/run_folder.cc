@@ -226,7 +226,7 @@ RunFolder RunFolder::create(const fs::path& folder, std::string_view config) {
   RunLock lock(folder);
   // Another process may have begun a run between the look and the lock.
   if (content_of(folder) == FolderContent::kRun) refuse_run(folder);
-  RunFolder run(RunPaths{folder}, std::move(lock));
+  RunFolder run({folder, fs::current_path()}, std::move(lock));
   run.keep_unbegun(config);
   // First: a folder of a process that was killed here is free to be used again only as long as nothing else is in it.
   run.write_config(config);
@@ -236,6 +236,7 @@ RunFolder RunFolder::create(const fs::path& folder, std::string_view config) {
 
 RunFolder RunFolder::open(const fs::path& folder) {
   RunPaths paths = find_run(folder);
+  paths.base = fs::current_path();
   RunLock lock(folder);
   return {std::move(paths), std::move(lock)};
 }
@@ -249,8 +250,8 @@ void RunFolder::keep_unbegun(std::string_view config) {
   const std::string earlier = read_file(paths_.config());
   if (earlier == config) return;
   int number = 1;
-  while (fs::exists(kept_config(paths_.folder, number), ignored)) ++number;
-  write_file(kept_config(paths_.folder, number), earlier);
+  while (fs::exists(kept_config(paths_.place(), number), ignored)) ++number;
+  write_file(kept_config(paths_.place(), number), earlier);
   remark_ += concat("; its settings are in ", kept_config(paths_.folder, number).filename().string());
 }
 

@@ -20,21 +20,24 @@
 
 namespace tandem::app {
 
-/// The files of a run folder; reading them needs no lock.
+/// The files of a run folder; reading them needs no lock. An environment may change the current folder of the process
+/// while a run goes, so the paths of a RunFolder do not depend on it.
 struct RunPaths {
-  std::filesystem::path folder;
+  std::filesystem::path folder;     // as the user named it: for messages
+  std::filesystem::path base = {};  // of a relative `folder`; empty: the current folder
 
-  [[nodiscard]] std::filesystem::path config() const { return folder / "config.yaml"; }
-  [[nodiscard]] std::filesystem::path metrics() const { return folder / "metrics.jsonl"; }
-  [[nodiscard]] std::filesystem::path rollouts() const { return folder / "rollouts.jsonl"; }
-  [[nodiscard]] std::filesystem::path summary() const { return folder / "summary.json"; }
-  [[nodiscard]] std::filesystem::path status() const { return folder / "status.json"; }
-  [[nodiscard]] std::filesystem::path checkpoints() const { return folder / "checkpoints"; }
-  [[nodiscard]] std::filesystem::path best() const { return folder / "best"; }
-  [[nodiscard]] std::filesystem::path curve() const { return folder / "curve.png"; }
-  [[nodiscard]] std::filesystem::path log() const { return folder / "log.txt"; }
-  [[nodiscard]] std::filesystem::path trace() const { return folder / "trace.json"; }
-  [[nodiscard]] std::filesystem::path profile() const { return folder / "profile.txt"; }
+  [[nodiscard]] std::filesystem::path place() const { return base / folder; }
+  [[nodiscard]] std::filesystem::path config() const { return place() / "config.yaml"; }
+  [[nodiscard]] std::filesystem::path metrics() const { return place() / "metrics.jsonl"; }
+  [[nodiscard]] std::filesystem::path rollouts() const { return place() / "rollouts.jsonl"; }
+  [[nodiscard]] std::filesystem::path summary() const { return place() / "summary.json"; }
+  [[nodiscard]] std::filesystem::path status() const { return place() / "status.json"; }
+  [[nodiscard]] std::filesystem::path checkpoints() const { return place() / "checkpoints"; }
+  [[nodiscard]] std::filesystem::path best() const { return place() / "best"; }
+  [[nodiscard]] std::filesystem::path curve() const { return place() / "curve.png"; }
+  [[nodiscard]] std::filesystem::path log() const { return place() / "log.txt"; }
+  [[nodiscard]] std::filesystem::path trace() const { return place() / "trace.json"; }
+  [[nodiscard]] std::filesystem::path profile() const { return place() / "profile.txt"; }
 };
 
 /// The contents of a path.

@@ -41,7 +41,8 @@ std::string log_line(std::chrono::system_clock::time_point time, Severity severi
 RunLog::RunLog(const std::filesystem::path& file, Severity least, Listener listener)
     : least_(least),
       listener_(std::move(listener)),
-      file_(::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {
+      file_(::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)),
+      identity_(FileIdentity::of(file_)) {
   if (!file_.is_open()) throw_file_error("open", file, errno);
 }
 
@@ -49,7 +50,10 @@ void RunLog::write(Severity severity, std::string_view text) {
   if (severity >= least_) {
     const std::string line = log_line(std::chrono::system_clock::now(), severity, text);
     const MutexLock lock(mutex_);
-    [[maybe_unused]] const ssize_t written = ::write(file_.get(), line.data(), line.size());
+    // Another file may have the number by now, of which this line is no part.
+    if (FileIdentity::of(file_) == identity_) {
+      [[maybe_unused]] const ssize_t written = ::write(file_.get(), line.data(), line.size());
+    }
   }
   // The lock is released here, so the listener may take its time or log something itself.
   if (severity >= Severity::kWarning && listener_) listener_(severity, text);

@@ -1,7 +1,7 @@
 // app/run/run_log.h: log.txt, what happened in a run and what `auto` chose.
 //
-// Threads: all. A line that cannot be written (a full disk) is dropped: what the run cannot do without, its checkpoints
-// and metrics, report that themselves.
+// Threads: all. A line that cannot be written (a full disk, a descriptor that a library closed) is dropped: what the
+// run cannot do without, its checkpoints and metrics, report that themselves.
 //
 // The file is opened for appending, and each line is one write(), so that a reader never sees half of a line of another
 // thread. Times are in UTC, with milliseconds.
@@ -42,6 +42,7 @@ class RunLog {
   const Listener listener_;
   Mutex mutex_;
   Descriptor file_ TANDEM_GUARDED_BY(mutex_);
+  const FileIdentity identity_;
 };
 
 /// "2026-11-21T10:49:25.123Z warning  text", further lines of the text indented, with its line break.

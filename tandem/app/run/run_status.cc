@@ -1,6 +1,8 @@
 #include "tandem/app/run/run_status.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <fstream>
 
@@ -11,10 +13,26 @@
 
 namespace tandem::app {
 
+void stamp(RunStatus& status) {
+  status.written = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  status.written_at = time_since_boot();
+}
+
+double age_of(const RunStatus& status, const std::filesystem::path& file) {
+  const BootTime now = time_since_boot();
+  if (!now.boot.empty() && now.boot == status.written_at.boot)
+    return std::max(0.0, now.seconds - status.written_at.seconds);
+  std::error_code error;
+  const auto written = std::filesystem::last_write_time(file, error);
+  if (error) return 0;  // it is being replaced: it is new
+  return std::max(0.0, std::chrono::duration<double>(std::filesystem::file_time_type::clock::now() - written).count());
+}
+
 std::string to_json(const RunStatus& status) {
   JsonWriter json;
   json.begin_object().key("env").value(status.env).key("algo").value(status.algo).key("state").value(status.state);
-  json.key("written").value(status.written).key("env_steps").value(status.env_steps);
+  json.key("written").value(status.written).key("boot").value(status.written_at.boot);
+  json.key("written_since_boot_s").value(status.written_at.seconds).key("env_steps").value(status.env_steps);
   json.key("total_steps").value(status.total_steps).key("env_steps_per_s").value(status.env_steps_per_s);
   json.key("ranks").begin_array();
   for (const RankStatus& rank : status.ranks) {
@@ -48,6 +66,9 @@ std::optional<RunStatus> read_status(const std::filesystem::path& file) {
                    .env_steps = json.at("env_steps").as_int64(),
                    .total_steps = json.at("total_steps").as_int64(),
                    .env_steps_per_s = number(json, "env_steps_per_s")};
+  // Those of older runs have none.
+  if (const JsonValue* boot = json.find("boot"); boot != nullptr)
+    status.written_at = {.boot = boot->as_string(), .seconds = json.at("written_since_boot_s").as_double()};
   for (const JsonValue& rank : json.at("ranks").as_array()) {
     status.ranks.push_back({.host = rank.at("host").as_string(),
                             .process = rank.at("process").as_int64(),

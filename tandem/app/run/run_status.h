@@ -5,7 +5,7 @@
 // after a power cut. The last one says how the run ended; one that is old and says "running" is of a rank 0 that is
 // gone.
 //
-// Threads: plain values. Ages in it are by rank 0's clock.
+// Threads: plain values. Ages of ranks in it are by rank 0's clock.
 //
 // The file is replaced by a rename, so a reader sees an old status or a new one and never a mixture. Durations are in
 // seconds, rates in environment steps a second.
@@ -15,6 +15,8 @@
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "tandem/base/process.h"
 
 namespace tandem::app {
 
@@ -32,16 +34,22 @@ struct RankStatus {
   friend bool operator==(const RankStatus&, const RankStatus&) = default;
 };
 
-/// `written` is by the system's clock, since another process compares it with its own.
 struct RunStatus {
   std::string env = {}, algo = {}, state = {};  // state: running, or name_of(RunEnd)
-  double written = 0;                           // seconds since 1970
+  double written = 0;                           // seconds since 1970, for people and other programs
+  BootTime written_at = {};                     // the same moment, by a clock that nobody sets
   std::int64_t env_steps = 0, total_steps = 0;
   double env_steps_per_s = 0;  // of this process, as in metrics.jsonl
   std::vector<RankStatus> ranks = {};
 
   friend bool operator==(const RunStatus&, const RunStatus&) = default;
 };
+
+/// Makes it a status of now.
+void stamp(RunStatus& status);
+/// Seconds since it was written to `file`: by the clock of this boot, whatever has become of the time of day; where it
+/// is of another machine or boot, by the time of the file.
+[[nodiscard]] double age_of(const RunStatus& status, const std::filesystem::path& file);
 
 /// The state of a run that goes on; every other one is of a run that has ended.
 inline constexpr const char* kRunning = "running";

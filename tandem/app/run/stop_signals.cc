@@ -33,7 +33,7 @@ namespace {
 // thread reads. The thread ends at the byte that the destructor writes, and with it the process at the byte for a last
 // act.
 constexpr char kSignal = 's', kLastAct = 'l', kEnd = 'e';
-constexpr std::array<int, 4> kSignals{SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+constexpr std::array<int, 5> kSignals{SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGHUP};
 
 std::array<int, 2> pipe_ends{-1, -1};  // to read, to write
 std::array<struct sigaction, kSignals.size()> before;
@@ -83,6 +83,23 @@ void on_signal(int number) {
     }
   }
   errno = saved;
+}
+
+// In the place of a default that ends the process. It is no SIG_IGN, which programs that this process starts would
+// inherit, and which would look like nohup to the next StopSignals.
+void pass_over(int) {}
+
+// SIGHUP that is ignored from the start stays so: nohup asks for it.
+bool is_left_alone(std::size_t i) { return kSignals[i] == SIGHUP && before[i].sa_handler == SIG_IGN; }
+
+void take_over(int number, struct sigaction* earlier) {
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  // No handler of these signals interrupts another on the same thread.
+  for (const int each : kSignals) sigaddset(&action.sa_mask, each);
+  ::sigaction(number, &action, earlier);
 }
 
 void open_pipe() {
@@ -139,19 +156,16 @@ StopSignals::StopSignals(std::function<void()> last_act) : last_act_(std::move(l
   listener_.emplace("tandem-signals", [this](const std::stop_token&) { listen(source_, last_act_); });
   request = StopRequest::kNone;
   first_signal = 0;
-  struct sigaction action {};
-  action.sa_handler = on_signal;
-  action.sa_flags = SA_RESTART;
-  sigemptyset(&action.sa_mask);
-  // No handler of these signals interrupts another on the same thread.
-  for (const int number : kSignals) sigaddset(&action.sa_mask, number);
-  for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &action, &before[i]);
+  for (std::size_t i = 0; i < kSignals.size(); ++i) {
+    take_over(kSignals[i], &before[i]);
+    if (is_left_alone(i)) ::sigaction(kSignals[i], &before[i], nullptr);
+  }
 }
 
 StopSignals::~StopSignals() {
   for (std::size_t i = 0; i < kSignals.size(); ++i) {
     // See the destructor's promise in the header: a late signal must not make a finished process look killed.
-    if (before[i].sa_handler == SIG_DFL) before[i].sa_handler = SIG_IGN;
+    if (before[i].sa_handler == SIG_DFL) before[i].sa_handler = pass_over;
     ::sigaction(kSignals[i], &before[i], nullptr);
   }
   write_byte(kEnd);
@@ -166,6 +180,18 @@ StopSignals::~StopSignals() {
 StopRequest StopSignals::asked() const { return request; }
 
 int StopSignals::first() const { return first_signal; }
+
+std::vector<int> StopSignals::take_back() const {
+  std::vector<int> taken;
+  for (std::size_t i = 0; i < kSignals.size(); ++i) {
+    struct sigaction now {};
+    ::sigaction(kSignals[i], nullptr, &now);
+    if (is_left_alone(i) || now.sa_handler == on_signal) continue;
+    take_over(kSignals[i], nullptr);
+    taken.push_back(kSignals[i]);
+  }
+  return taken;
+}
 
 // Starts scontrol without a shell, waits for its end through a pidfd with a time limit, and turns each way to fail into
 // an error that names the command to type by hand.

@@ -2,6 +2,7 @@
 // into the queue.
 //
 //   SIGINT (Ctrl-C), SIGTERM, SIGUSR2   a checkpoint, and end
+//   SIGHUP (the terminal is gone)       the same, unless it is ignored from the start (nohup)
 //   SIGUSR1                             a checkpoint, end, and be queued again (requeue_job())
 //
 // After Habitat's DD-PPO: `scancel --signal=USR2 JOB` ends a job without the time limit that a plain scancel sets, and
@@ -19,6 +20,7 @@
 #include <functional>
 #include <optional>
 #include <stop_token>
+#include <vector>
 
 #include "tandem/concurrency/worker.h"
 
@@ -33,7 +35,7 @@ class StopSignals {
   /// once, on a thread of its own while the others go on; it throws nothing, and one more SIGINT does not wait for it.
   /// Throws RunError when the system refuses.
   explicit StopSignals(std::function<void()> last_act = {});
-  /// Handlers of others are back afterwards; a signal that ended the process by default is then ignored: what it asks
+  /// Handlers of others are back afterwards; a signal that ended the process by default then does nothing: what it asks
   /// for is about to happen, and a process whose work is done must not look killed.
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
@@ -45,6 +47,9 @@ class StopSignals {
   [[nodiscard]] StopRequest asked() const;
   /// Number of the signal that came first; 0 before it.
   [[nodiscard]] int first() const;
+  /// Takes the signals over again that something else in the process has taken over since. Returns their numbers. Call
+  /// it now and then: a library that sets handlers of its own would keep a stop from the run. Costs five system calls.
+  [[nodiscard]] std::vector<int> take_back() const;
 
  private:
   const std::function<void()> last_act_;

@@ -18,7 +18,7 @@ namespace tandem::app {
 namespace {
 
 TEST(StopSignalsTest, TheFirstSignalRequestsAStop) {
-  for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGHUP}) {
     const StopSignals signals;
     EXPECT_FALSE(signals.token().stop_requested());
     ASSERT_EQ(::raise(signal), 0);
@@ -60,7 +60,7 @@ int exit_code_after(const std::vector<int>& numbers, std::chrono::milliseconds b
 }
 
 TEST(StopSignalsTest, CtrlCAfterAnotherSignalEndsTheProcessAtOnce) {
-  for (const int first : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2})
+  for (const int first : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGHUP})
     EXPECT_EQ(exit_code_after({first, SIGINT}, std::chrono::milliseconds(350)), static_cast<int>(ExitCode::kStopped));
 }
 
@@ -101,7 +101,7 @@ TEST(StopSignalsTest, AfterwardsTheProcessEndsAsItWould) {
   const pid_t child = ::fork();
   if (child == 0) {
     { const StopSignals signals; }
-    for (const int number : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2}) ::raise(number);
+    for (const int number : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGHUP}) ::raise(number);
     ::_exit(0);
   }
   int status = 0;
@@ -116,6 +116,33 @@ TEST(StopSignalsTest, AfterwardsHandlersOfOthersAreBack) {
   ASSERT_EQ(::raise(SIGTERM), 0);
   EXPECT_EQ(seen, 1);
   std::signal(SIGTERM, before);
+}
+
+// A library that takes them over does not keep a stop from the run.
+TEST(StopSignalsTest, AreTakenBack) {
+  const StopSignals signals;
+  EXPECT_TRUE(signals.take_back().empty());
+  std::signal(SIGTERM, SIG_IGN);
+  std::signal(SIGHUP, SIG_DFL);
+  EXPECT_EQ(signals.take_back(), (std::vector{SIGTERM, SIGHUP}));
+  ASSERT_EQ(::raise(SIGHUP), 0);
+  EXPECT_EQ(signals.first(), SIGHUP);
+}
+
+TEST(StopSignalsTest, AHangupThatIsIgnoredFromTheStartStaysSo) {
+  const auto before = std::signal(SIGHUP, SIG_IGN);
+  {
+    const StopSignals signals;
+    EXPECT_TRUE(signals.take_back().empty());
+    ASSERT_EQ(::raise(SIGHUP), 0);
+    EXPECT_EQ(signals.first(), 0);
+  }
+  std::signal(SIGHUP, SIG_DFL);
+  { const StopSignals signals; }
+  const StopSignals next;  // what the one before left behind does not look like nohup
+  ASSERT_EQ(::raise(SIGHUP), 0);
+  EXPECT_EQ(next.first(), SIGHUP);
+  std::signal(SIGHUP, before);
 }
 
 TEST(StopSignalsTest, ThereIsOneAtATime) {

@@ -50,6 +50,12 @@ TEST(RunStatusTest, IsReadAsItWasWritten) {
   EXPECT_TRUE(std::isnan(read.ranks[1].wait_share));
   for (RunStatus* status : {&written, &read}) status->ranks[1].env_steps_per_s = status->ranks[1].wait_share = 0;
   EXPECT_EQ(read, written);
+  EXPECT_LT(age_of(read, folder / "status.json"), 60) << "another boot: by the time of the file";
+  stamp(read);
+  read.written -= 3600;  // somebody has set the time of day
+  EXPECT_LT(age_of(read, folder / "status.json"), 60);
+  read.written_at.seconds -= 100;
+  EXPECT_GE(age_of(read, folder / "status.json"), 100);
   EXPECT_THROW(write_status(folder / "missing" / "status.json", written), CheckpointError);
 }
 

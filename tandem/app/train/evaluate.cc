@@ -12,6 +12,7 @@
 #include "tandem/app/train/camera.h"
 #include "tandem/base/error.h"
 #include "tandem/base/philox.h"
+#include "tandem/base/rounding.h"
 #include "tandem/base/text.h"
 #include "tandem/model/state_hash.h"
 #include "tandem/rl/algo/run_parts.h"
@@ -137,6 +138,7 @@ class Player {
       now.to_bounds();
       for (std::size_t k = 0; k < seat.agents.size(); ++k) actions_[seat.agents[k]] = now.actions_of(k);
     }
+    const KeptRounding kept;
     if (one_) one_->step(actions_.front(), arrays_.front().env);
     if (several_) several_->step(actions_, arrays_);
   }

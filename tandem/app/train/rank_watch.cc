@@ -164,7 +164,7 @@ void RankWatch::write(const std::string& state) {
     file = *file_;
   }
   status.state = state;
-  status.written = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  stamp(status);
   try {
     write_status(file, status);
     // A full disk must not end a training for the sake of a status display.

@@ -76,7 +76,7 @@ void RunRecord::begin() {
   first_step_ = run_.env_steps();
   sinks_.push_back(std::make_unique<JsonlSink>(place_.folder.paths().metrics()));
   if (options_.log.tensorboard) {
-    sinks_.push_back(std::make_unique<TensorBoardSink>(place_.folder.paths().folder, "env_steps", first_step_));
+    sinks_.push_back(std::make_unique<TensorBoardSink>(place_.folder.paths().place(), "env_steps", first_step_));
     if (was_late) sinks_.back()->write(to_record(last_));
   }
   last_.updates = run_.updates();
@@ -270,6 +270,10 @@ void RunRecord::failed(const std::string& why) {
   try {
     // Where the others may go on they make an update again that not all have kept.
     if (written_update_ != last_.updates && place_.kept == nullptr) write_metrics();
+  } catch (const std::exception& error) {
+    place_.log.error(concat("the last line could not be written: ", error.what()));
+  }
+  try {
     Summary summary = summary_of(RunEnd::kFailed);
     summary.failure = why;
     write_file(place_.folder.paths().summary(), to_json(summary) + "\n");
@@ -277,6 +281,11 @@ void RunRecord::failed(const std::string& why) {
   } catch (const std::exception& error) {  // the failure that is under way is what the user is told
     place_.log.error(concat("the summary could not be written: ", error.what()));
   }
+}
+
+void RunRecord::ended_early(const std::string& why) {
+  place_.log.error(why);
+  failed(why);
 }
 
 void RunRecord::account_gradients(Summary& summary) const {
@@ -360,7 +369,7 @@ void record_failure(const std::filesystem::path& folder, const TrainOptions& opt
       write_file(paths.summary(), to_json(summary) + "\n");
       if (!status) return;  // the run failed within its first half second
       status->state = name_of(RunEnd::kFailed);
-      status->written = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+      stamp(*status);
       write_status(paths.status(), *status);
     } catch (const Error& error) {
       log.error(concat("that the run failed could not be written: ", error.what()));

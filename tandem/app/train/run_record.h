@@ -59,6 +59,8 @@ class RunRecord {
                  const std::string& state_sha256);
   /// In place of finish(), of a run that ended by an error. A disk that refuses is told to the log.
   void failed(const std::string& why);
+  /// As failed(), and logs it: nobody who would is left, since a library ends the process.
+  void ended_early(const std::string& why);
 
  private:
   [[nodiscard]] double wall_seconds() const;

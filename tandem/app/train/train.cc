@@ -8,12 +8,16 @@
 #include <algorithm>
 #include <iostream>
 #include <span>
+#include <thread>
 #include <utility>
 
 #include "tandem/app/config/algorithm.h"
+#include "tandem/app/run/early_end.h"
+#include "tandem/app/train/held_process.h"
 #include "tandem/app/train/rank_watch.h"
 #include "tandem/app/train/run_record.h"
 #include "tandem/app/train/warm_start.h"
+#include "tandem/base/mutex.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/elastic_world.h"
 #include "tandem/concurrency/trace.h"
@@ -65,6 +69,16 @@ class Watcher {
   std::vector<rl::Episode> ended_;
 };
 
+// Gives a lock back for the life of the object.
+class Unlocked {
+ public:
+  explicit Unlocked(Mutex& mutex) TANDEM_NO_THREAD_SAFETY_ANALYSIS : mutex_(mutex) { mutex_.unlock(); }
+  ~Unlocked() TANDEM_NO_THREAD_SAFETY_ANALYSIS { mutex_.lock(); }
+
+ private:
+  Mutex& mutex_;
+};
+
 // The loop of a run, as every rank does it; rank 0 keeps the record.
 class Training {
  public:
@@ -87,6 +101,12 @@ class Training {
   // ranks before rank 0 writes its line, and the line is written before a checkpoint. Ranks leave the loop together,
   // since decide() returns the same on all of them.
   std::optional<RunEnd> loop(RunRecord* record, Watcher* watcher, const std::function<void(const std::string&)>& tell) {
+    const EarlyEnd early([this, record, trainer = std::this_thread::get_id()](const std::string& why) {
+      // What the record is made of stands still on this thread, and else while the training waits for the record.
+      if (std::this_thread::get_id() != trainer) recording_.lock();
+      end_early(record, why);
+    });
+    const MutexLock lock(recording_);
     keep("");
     Decision decision = decide(record, false);  // a signal may have come before the first update
     while (decision.stop == StopRequest::kNone && !decision.target_reached &&
@@ -103,6 +123,7 @@ class Training {
       keep(hand_round_line(record));
       if (record != nullptr && kept_ != nullptr) kept_->progress = record->progress();
       if (restarts_) std::ranges::for_each(restarts_->take_remarks(), tell);
+      process_.hold(signals_, tell);
       decision = decide(record, record != nullptr && record->checkpoint_due(std::max<std::int64_t>(saved_updates_, 0)));
       if (record != nullptr) record->write_line();  // all have kept the update: what is read there is not made again
       if (watcher != nullptr) watcher->updated(record->figures());
@@ -199,7 +220,16 @@ class Training {
   rl::RunReport update() {
     const Span span("update");
     watch_.at(RankWatch::Stage::kUpdate);
+    const Unlocked others(recording_);  // a thread that ends the process may write the record meanwhile
     return run_->update();
+  }
+
+  // A library has called exit(), on whichever thread. This process writes no checkpoint: the run is within an update.
+  void end_early(RunRecord* record, const std::string& why) {
+    if (record == nullptr || kept_ != nullptr) return;  // where others may go on, the record goes on with them
+    record->ended_early(concat(why, "; lost are the updates after ", std::max<std::int64_t>(saved_updates_, 0),
+                               ", which the last checkpoint was made after"));
+    watch_.end(RunEnd::kFailed);
   }
 
   // The other ranks wait in decide() meanwhile.
@@ -231,6 +261,8 @@ class Training {
   const StopSignals& signals_;
   KeptState* const kept_;  // null: the run ends with any of its ranks
   StopRequest asked_ = StopRequest::kNone;
+  HeldProcess process_;
+  Mutex recording_;                                    // held while this rank is not within an update
   const std::shared_ptr<rl::RestartBudget> restarts_;  // null: a failure ends the run
   const std::unique_ptr<rl::TrainingRun> run_;
   RankWatch watch_;
@@ -252,10 +284,14 @@ void go_on(rl::TrainingRun& run, const KeptState& kept, RunRecord& record, std::
 // A run that cannot be built has a summary that says why.
 Training build(const TrainOptions& options, const rl::EnvRegistry& environments, const learner::Ranks& ranks,
                const TrainPlace& place) {
+  const bool is_first = place.kept == nullptr || !place.kept->exists();
+  const EarlyEnd early([&](const std::string& why) {
+    if (is_first) record_failed_start(place, options, why);
+  });
   try {
     return {options, environments, ranks, place.signals, place.kept};
   } catch (const std::exception& error) {
-    if (place.kept == nullptr || !place.kept->exists()) record_failed_start(place, options, error.what());
+    if (is_first) record_failed_start(place, options, error.what());
     throw;
   }
 }

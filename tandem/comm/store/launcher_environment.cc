@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tandem/base/error.h"
+#include "tandem/base/last_word.h"
 #include "tandem/base/process.h"
 #include "tandem/base/text.h"
 
@@ -292,6 +293,7 @@ LauncherEnvironment read_launcher_environment(const Lookup& lookup) {
     found.launcher_hosts_store = true;
     found.rank_restarts = variables.number("TANDEM_RANK_RESTARTS", 0, kMostRestarts).value_or(0);
     const std::string on_death = variables.text("TANDEM_ON_DEATH").value_or("stop");
+    found.last_word = variables.text(kLastWordVariable).value_or("");
     found.on_death = on_death == "stop" ? OnDeath::kEndsAll : OnDeath::kLeavesThem;
   }
   if (found.launcher == Launcher::kTorchrun) {

@@ -50,8 +50,9 @@ struct LauncherEnvironment {
   int restart_count = 0;              // how often the launcher started all ranks again
   int rank_restarts = 0;              // how often it started this rank alone again, while the others lived on
   OnDeath on_death = OnDeath::kUnknown;
-  std::string secret = {};   // by which processes of different hosts know that they belong to one run; never shown
-  bool is_insecure = false;  // the user says that nobody else reaches the network, and no secret is needed
+  std::string secret = {};     // by which processes of different hosts know that they belong to one run; never shown
+  bool is_insecure = false;    // the user says that nobody else reaches the network, and no secret is needed
+  std::string last_word = {};  // where this process says that its work is over (base/last_word.h); empty: nowhere
 };
 
 /// Returns the value of an environment variable, or nothing when it is not set.

@@ -27,7 +27,7 @@ std::string text_of(const std::vector<Life>& lives) {
 
 std::vector<Life> lives_of(const std::string& text) {
   std::vector<Life> lives;
-  std::istringstream in(text);
+  std::istringstream in = reader_of(text);
   char dot = 0;
   for (Life life; in >> life.rank >> dot >> life.restarts;) lives.push_back(life);
   return lives;

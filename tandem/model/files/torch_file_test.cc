@@ -18,6 +18,8 @@
 #include <sstream>
 
 #include "tandem/base/error.h"
+#include "tandem/base/testing/grouping_locale.h"
+#include "tandem/base/text.h"
 #include "tandem/model/files/pickle_reader.h"
 #include "tandem/model/files/safetensors.h"
 
@@ -50,6 +52,17 @@ TEST_F(TorchFileTest, WeightsComeBack) {
   for (const torch::Tensor& parameter : loaded->parameters()) EXPECT_TRUE(parameter.eq(2).all().item<bool>());
   for (const torch::Tensor& buffer : loaded->buffers()) EXPECT_TRUE(buffer.eq(2).all().item<bool>());
   EXPECT_TRUE(loaded->parameters()[0].requires_grad());
+}
+
+// Names of records have numbers, beyond 999 as well.
+TEST_F(TorchFileTest, AFileOfManyTensorsDoesNotDependOnTheLocale) {
+  const GroupingLocale grouping;
+  c10::impl::GenericDict dict(c10::StringType::get(), c10::TensorType::get());
+  for (int i = 0; i < 1002; ++i) dict.insert(concat("t", i), torch::full({2}, i));
+  save_torch_file(dict, path);
+  const c10::impl::GenericDict read = load_torch_file(path).toGenericDict();
+  EXPECT_EQ(read.size(), 1002U);
+  EXPECT_EQ(read.at("t1001").toTensor()[1].item<int>(), 1001);
 }
 
 TEST_F(TorchFileTest, PlainDataComesBackAndViewsAreWrittenAlone) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tandem/base/check.h"
+#include "tandem/base/rounding.h"
 #include "tandem/concurrency/trace.h"
 #include "tandem/rl/rollout/group_results.h"
 
@@ -57,6 +58,7 @@ MultiAgentWorker::MultiAgentWorker(std::unique_ptr<MultiAgentGroup> group, std::
 }
 
 void MultiAgentWorker::reset(std::uint64_t run_seed) {
+  const KeptRounding kept;
   group_->reset(seeds_of_envs(run_seed, first_env_, envs()), arrays_);
   std::ranges::fill(in_game_, arrays_.size());
   std::ranges::fill(running_, Running{});
@@ -149,6 +151,7 @@ void MultiAgentWorker::step() {
   {
     const Span span("step environments");
     const CallMark::Call inside = mark_.enter();
+    const KeptRounding kept;
     group_->step(actions_, arrays_);
   }
   for (Seat& seat : seats_) {

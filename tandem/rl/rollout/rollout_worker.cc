@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "tandem/base/check.h"
+#include "tandem/base/rounding.h"
 #include "tandem/base/text.h"
 #include "tandem/concurrency/trace.h"
 #include "tandem/rl/env/state_bytes.h"
@@ -91,6 +92,7 @@ void RolloutWorker::expect_truncated() {
 }
 
 void RolloutWorker::reset(std::uint64_t run_seed) {
+  const KeptRounding kept;
   group_->reset(seeds_of_envs(run_seed, first_env_, rows_), present_arrays());
   actor_->episodes_ended(std::vector<std::uint8_t>(reward_.size(), 1));
   std::fill(discounted_.begin(), discounted_.end(), 0.0);
@@ -227,6 +229,7 @@ void RolloutWorker::step_environments(int t) {
     actions.box = box_.data();
   }
   const CallMark::Call step = mark_.enter();
+  const KeptRounding kept;
   group_->step(actions, arrays_at(t + 1));
 }
 
