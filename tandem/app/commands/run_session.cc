@@ -17,6 +17,7 @@
 #include "tandem/app/run/run_log.h"
 #include "tandem/app/run/run_status.h"
 #include "tandem/app/train/build_run.h"
+#include "tandem/app/train/recorded_plugins.h"
 #include "tandem/app/train/run_checkpoint.h"
 #include "tandem/app/train/train.h"
 #include "tandem/base/atomic_file.h"
@@ -181,6 +182,15 @@ Surroundings surroundings_of(const rl::EnvRegistry& environments, int ranks, Ins
     const rl::Torso chosen = rl::chosen_torso(options.policy.torso, known.spec(options.env));
     return chosen == rl::Torso::kNone ? rl::Torso::kAuto : chosen;  // without images there is nothing to choose
   };
+  surroundings.require_own_plugins = [](const TrainOptions& options, const ConfigSources& sources) {
+    const std::string folder = sources.recorded->parent_path().string();
+    require_own_plugins({.options = options,
+                         .file = *sources.recorded,
+                         .command = sources.is_resume ? std::vector<std::string>{program_name(), "resume", folder}
+                                                      : std::vector<std::string>{program_name(), "train", "--resume",
+                                                                                 "must", "--run-dir", folder}});
+  };
+  surroundings.sha256_of_plugins = sha256_of_plugins;
   surroundings.environments_of_plugins = [](const TrainOptions& options) {
     const rl::EnvRegistry brought = with_plugins({}, options);
     std::vector<std::string> names;

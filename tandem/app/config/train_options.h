@@ -135,6 +135,8 @@ struct TrainOptions {
   std::vector<std::string> env_options = {};
   /// Absolute once read, since a run may be resumed from another folder.
   std::vector<std::filesystem::path> plugins = {};
+  /// Of each plugin, in hexadecimal digits, as configure() found them.
+  std::vector<std::string> plugin_sha256 = {};
   /// A run, a checkpoint or a file of weights whose policies this run begins with (train/warm_start.h); with or without
   /// its normalisers.
   std::optional<std::filesystem::path> init_from = {};
