@@ -53,22 +53,27 @@ class Budget {
     items_ += count;
   }
 
+  /// Goes one level deeper, for decoders that are told of beginnings and ends. Throws when the bound is passed; the
+  /// depth is then as before.
+  void descend() {
+    if (depth_ >= bounds_.depth) refuse_(concat("it is nested more than ", bounds_.depth, " levels deep"));
+    ++depth_;
+  }
+  void ascend() { --depth_; }
+
   /// One level of nesting, which ends with the scope that holds it.
   class Level {
    public:
-    explicit Level(Budget& budget) : budget_(budget) { ++budget_.depth_; }
-    ~Level() { --budget_.depth_; }
+    explicit Level(Budget& budget) : budget_(budget) { budget_.descend(); }
+    ~Level() { budget_.ascend(); }
     Level(const Level&) = delete;
     Level& operator=(const Level&) = delete;
 
    private:
     Budget& budget_;
   };
-  /// Goes one level deeper. Throws when the bound is passed; the depth is then as before.
-  [[nodiscard]] Level enter() {
-    if (depth_ >= bounds_.depth) refuse_(concat("it is nested more than ", bounds_.depth, " levels deep"));
-    return Level(*this);
-  }
+  /// descend(), until the scope that holds the level ends.
+  [[nodiscard]] Level enter() { return Level(*this); }
 
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
   [[nodiscard]] std::uint64_t items() const { return items_; }

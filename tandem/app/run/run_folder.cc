@@ -19,6 +19,7 @@
 #include "tandem/app/run/seed_folders.h"
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/error.h"
+#include "tandem/base/input_file.h"
 #include "tandem/base/json_reader.h"
 #include "tandem/base/text.h"
 
@@ -121,9 +122,8 @@ void write_holder(int descriptor) {
 }  // namespace
 
 RunLock::RunLock(const fs::path& folder)
-    : file_(::open((folder / kFileName).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
+    : file_(open_regular("write to the run folder: create", folder / kFileName, O_RDWR | O_CREAT)) {
   const fs::path file = folder / kFileName;
-  if (!file_.is_open()) throw_file_error("write to the run folder: create", file, errno);
   // is_held() takes a shared lock for an instant; one such look must not refuse a run.
   constexpr int kTries = 5;
   int reason = EWOULDBLOCK;
@@ -141,7 +141,8 @@ RunLock::RunLock(const fs::path& folder)
 }
 
 bool RunLock::is_held(const fs::path& folder) {
-  const Descriptor file(::open((folder / kFileName).c_str(), O_RDONLY | O_CLOEXEC));
+  // Another kind of file under this name is nobody's lock; opening a pipe would wait.
+  const Descriptor file(::open((folder / kFileName).c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   // A shared lock does not disturb other lookers. It ends when the descriptor is closed on return.
   return file.is_open() && ::flock(file.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }

@@ -17,7 +17,7 @@
 namespace tandem::model {
 namespace {
 
-constexpr std::size_t kEndBytes = 22, kEnd64Bytes = 56, kLocatorBytes = 20, kEntryBytes = 46, kLocalBytes = 30;
+constexpr std::size_t kEndBytes = 22, kEnd64Bytes = 56, kLocatorBytes = 20, kLocalBytes = 30;
 constexpr std::uint32_t kEndMark = 0x06054b50, kEnd64Mark = 0x06064b50, kLocatorMark = 0x07064b50;
 constexpr std::uint32_t kEntryMark = 0x02014b50, kLocalMark = 0x04034b50;
 constexpr std::uint64_t kIn64 = 0xFFFFFFFF;  // a 32-bit field whose number stands in a 64-bit one

@@ -1,13 +1,16 @@
 #include "tandem/rl/env/env_registry.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <cstring>
-#include <fstream>
 
 #include "tandem/base/edit_distance.h"
 #include "tandem/base/error.h"
+#include "tandem/base/input_file.h"
 #include "tandem/base/shared_library.h"
 #include "tandem/base/text.h"
 #include "tandem/rl/env/native/catch.h"
@@ -88,6 +91,14 @@ Entry of_tandem(Entry entry) {
   throw ConfigError(concat("plugin '", path.string(), "' ", reason));
 }
 
+Descriptor open_file(const std::filesystem::path& path) {
+  try {
+    return open_regular("read", path, O_RDONLY);
+  } catch (const CheckpointError& error) {
+    fail(path, concat("is not usable: ", error.what()));
+  }
+}
+
 // Finds the usual mistakes first, since dlopen's words for them are about the ELF format.
 void check_file(const std::filesystem::path& path) {
   std::error_code error;
@@ -95,9 +106,9 @@ void check_file(const std::filesystem::path& path) {
     fail(path, concat("does not exist (looked at ", std::filesystem::absolute(path, error).string(), ")"));
   }
   if (std::filesystem::is_directory(path, error)) fail(path, "is a folder; name the shared object in it");
-  std::ifstream file(path, std::ios::binary);
+  const Descriptor file = open_file(path);
   std::array<char, 4> head{};
-  if (!file.read(head.data(), head.size()))
+  if (::read(file.get(), head.data(), head.size()) != static_cast<ssize_t>(head.size()))
     fail(path, "cannot be read as a shared object: it is empty or not readable");
   if (head != std::array{'\x7f', 'E', 'L', 'F'})
     fail(path, "is not a shared object; build one with CMake's add_library(mine MODULE mine.cc)");
