@@ -12,6 +12,7 @@
 #include "tandem/app/run/run_status.h"
 #include "tandem/app/run/stop_signals.h"
 #include "tandem/base/mutex.h"
+#include "tandem/base/text.h"
 
 namespace tandem::app {
 namespace {
@@ -42,7 +43,7 @@ void draw(const RunSeen& seen) {
   constexpr int kOtherLines = 5;  // the run, a remark, the heading, how many more, and the one below
   // The cursor goes home and lines are overwritten, each cleared to its end: clearing the screen first would flicker.
   std::string frame = "\033[H";
-  std::istringstream lines(top_text(seen, std::max(1, (has_size ? window.ws_row : 24) - kOtherLines)));
+  std::istringstream lines(printable(top_text(seen, std::max(1, (has_size ? window.ws_row : 24) - kOtherLines))));
   for (std::string line; std::getline(lines, line);) frame += line.substr(0, columns) + "\033[K\n";
   std::cout << frame << "\033[K\n\033[J" << std::flush;
 }
@@ -69,7 +70,7 @@ void show(const RunPaths& run) {
 ExitCode run_command(const TopCommand& command) {
   const RunPaths run = find_run(command.run);
   if (command.frames == Frames::kMany && ::isatty(STDOUT_FILENO) == 1) show(run);
-  std::cout << top_text(look(run), kAll);  // on a terminal what was seen last stays
+  std::cout << printable(top_text(look(run), kAll));  // on a terminal what was seen last stays
   return ExitCode::kDone;
 }
 
