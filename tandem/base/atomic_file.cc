@@ -65,10 +65,12 @@ void throw_file_error(std::string_view action, const std::filesystem::path& path
 }
 
 AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)), part_(path_) {
-  // The part lies in the folder of the file, since a rename is atomic only within one file system.
+  // The part lies in the folder of the file, since a rename is atomic only within one file system. It is always a new
+  // file: in a folder that somebody else made, the name could be a link to any file of the user's, or a pipe.
   part_ += ".part";
+  ::unlink(part_.c_str());
   file_ = Descriptor(checked("file.open", "create", part_,
-                             [&] { return ::open(part_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666); }));
+                             [&] { return ::open(part_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); }));
 }
 
 AtomicFile::~AtomicFile() {

@@ -28,7 +28,8 @@ namespace tandem {
 
 class AtomicFile {
  public:
-  /// Creates PATH.part, replacing what a crash may have left there. The folder must exist.
+  /// Creates PATH.part, replacing what a crash may have left there: what that is, also a link, is never written to. The
+  /// folder must exist.
   explicit AtomicFile(std::filesystem::path path);
   /// Without commit(), removes PATH.part. Errors are passed over: the file under the name itself was never touched.
   ~AtomicFile();

@@ -45,6 +45,21 @@ TEST(BadFileTest, APipeIsRefusedByEveryReader) {
   refused("envs --plugin plugin.so", kUserCanFixIt, "plugin.so");
 }
 
+// Whoever made the run folder may have linked a name in it to a file of the user who goes on with the run.
+TEST(BadFileTest, ARunWritesIntoNoFileThatItsFolderLinksTo) {
+  for (const char* name : {"metrics.jsonl", "log.txt", "status.json.part", ".lock"}) {
+    SCOPED_TRACE(name);
+    const TemporaryFolder folder;
+    const fs::path run = copy_of_run(folder.path());
+    write_text(folder / "mine", "precious");
+    fs::remove(run / name);
+    fs::create_symlink(folder / "mine", run / name);
+    expect_refusal(tandem(folder.path(), split("resume run --total-steps 1024")), kUserCanFixIt,
+                   {name, "is a symbolic link"});
+    EXPECT_EQ(read_text(folder / "mine"), "precious");
+  }
+}
+
 TEST(BadFileTest, NamesAreShownAndNotObeyed) {
   const TemporaryFolder folder;
   const std::string name = "runs\x1b]0;title\x07";

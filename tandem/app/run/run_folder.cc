@@ -100,6 +100,18 @@ std::string time_text(std::chrono::system_clock::time_point now) {
   return {text, std::strftime(text, sizeof(text), "%Y%m%d-%H%M%S", &local)};
 }
 
+// A run appends to these files or writes over them; all others are replaced whole. Where somebody else made the folder,
+// they could be links to files of the user's.
+void require_no_links(const fs::path& folder) {
+  for (const char* name : {RunLock::kFileName, "metrics.jsonl", "rollouts.jsonl", "log.txt", "status.json.part"}) {
+    std::error_code ignored;
+    if (!fs::is_symlink(folder / name, ignored)) continue;
+    throw ConfigError(concat((folder / name).string(),
+                             " is a symbolic link, and a run writes into its own folder only: ",
+                             "put the file itself there, or remove the link"));
+  }
+}
+
 [[noreturn]] void refuse_run(const fs::path& folder) {
   throw ConfigError(concat(folder.string(), " holds a run already, and a run is never overwritten; go on with it by `",
                            program_name(), " resume ", folder.string(),
@@ -224,6 +236,7 @@ void require_free(const fs::path& folder) {
 RunFolder RunFolder::create(const fs::path& folder, std::string_view config) {
   require_free(folder);
   make_folder(folder);
+  require_no_links(folder);
   RunLock lock(folder);
   // Another process may have begun a run between the look and the lock.
   if (content_of(folder) == FolderContent::kRun) refuse_run(folder);
@@ -237,6 +250,7 @@ RunFolder RunFolder::create(const fs::path& folder, std::string_view config) {
 
 RunFolder RunFolder::open(const fs::path& folder) {
   RunPaths paths = find_run(folder);
+  require_no_links(folder);
   RunLock lock(folder);
   return {std::move(paths), std::move(lock)};
 }
