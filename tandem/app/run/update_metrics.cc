@@ -50,7 +50,12 @@ std::optional<std::int64_t> last_update(const std::filesystem::path& file) {
   return line.at("updates").as_int64();
 }
 
+// Records compare names one by one, so their number is bounded.
 UpdateMetrics from_line(const JsonValue& line) {
+  constexpr std::size_t kMostFields = 10'000;
+  if (line.as_object().size() > kMostFields)
+    throw DataError(
+        concat("a line of metrics with ", line.as_object().size(), " fields; at most ", kMostFields, " are read"));
   UpdateMetrics metrics{.updates = line.at("updates").as_int64(),
                         .env_steps = line.at("env_steps").as_int64(),
                         .wall_s = number(line, "wall_s"),
