@@ -222,7 +222,8 @@ ExitCode run_command(const EvalCommand& command, const rl::EnvRegistry& environm
     std::vector<std::string> agents;
     for (const AgentEvaluation& agent : its.agents) agents.push_back(agent.agent);
     video.write(progress, whole.render_fps, std::move(agents));
-    std::cout << (command.output == Output::kJson ? json_of(its, played, video) : text_of(its, played) + video.text())
+    std::cout << (command.output == Output::kJson ? json_of(its, played, video)
+                                                  : printable(text_of(its, played) + video.text()))
               << "\n";
   } catch (const StoppedBySignal&) {
     progress.end();

@@ -30,12 +30,12 @@ ExitCode run_command(const ExportCommand& command, const rl::EnvRegistry& enviro
   const TrainedPolicy trained = load_policy(checkpoint, options, known, command.name);
   if (suffix == kScript) {
     rl::export_script(*trained.policy, &trained.normalizers, command.policy);
-    std::cout << command.policy.string() << "\n";
+    std::cout << printable(command.policy.string()) << "\n";
   }
   // `policy.pt` has `policy.safetensors` beside it.
   const std::filesystem::path weights = std::filesystem::path(command.policy).replace_extension(kWeights);
   rl::export_weights(*trained.policy, &trained.normalizers, weights);
-  std::cout << weights.string() << "\n";
+  std::cout << printable(weights.string()) << "\n";
   return ExitCode::kDone;
 }
 

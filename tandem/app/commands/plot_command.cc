@@ -39,7 +39,7 @@ ExitCode run_command(const PlotCommand& command, const rl::EnvRegistry& environm
   }
   faults.raise();
   write_charts(charts, command.picture);
-  std::cout << command.picture.string() << "\n";
+  std::cout << printable(command.picture.string()) << "\n";
   return ExitCode::kDone;
 }
 

@@ -278,8 +278,8 @@ bool leave_ended(const RunPaths& paths, const TrainOptions& options, const std::
   leader.dismiss(ExitCode::kDone);
   if (!options.quiet) {
     const std::string folder = paths.folder.string();
-    std::cout << "the run in " << folder << " " << how << " and is left as it is; `" << program_name() << " resume "
-              << folder << " " << flag << "` goes on with it\n";
+    std::cout << printable(concat("the run in ", folder, " ", how, " and is left as it is; `", program_name(),
+                                  " resume ", folder, " ", flag, "` goes on with it\n"));
   }
   return true;
 }
@@ -287,7 +287,7 @@ bool leave_ended(const RunPaths& paths, const TrainOptions& options, const std::
 void end_process(const HungThread& error) {
   const Failure failure = describe_failure(std::make_exception_ptr(error));
   std::cout << std::flush;
-  std::cerr << failure.message << std::flush;
+  std::cerr << printable(failure.message) << std::flush;
   // Destructors and exit handlers would join the thread that hangs.
   std::_Exit(static_cast<int>(failure.code));
 }

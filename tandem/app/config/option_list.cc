@@ -225,6 +225,11 @@ void add_folder_options(OptionTable& table, TrainOptions& options) {
   checkpoint.add("every_seconds", options.checkpoint.every_seconds, "Seconds between two checkpoints.").at_least(0);
   checkpoint.add("keep_last", options.checkpoint.keep_last, "Checkpoints kept, besides the best one.").at_least(1);
   log.add("every_updates", options.log.every_updates, "Updates between two lines of metrics.jsonl.").at_least(1);
+  log.add("dense_lines", options.log.dense_lines,
+          "Lines of metrics.jsonl before they get rarer: beyond them, only every second update has one, and half as "
+          "many "
+          "again each time the run's length doubles.")
+      .at_least(1);
   log.add("level", options.log.level, "What log.txt holds.");
   log.add("tensorboard", options.log.tensorboard, "Also write the metrics for TensorBoard.");
   OptionSection call(table, "", {}, Lifetime::kCall);

@@ -39,6 +39,7 @@ std::vector<std::string> rule_faults(const TrainOptions& options, const OptionTa
   }
   check_effects(rules);
   check_policies_effects(rules);
+  check_policies_sizes(rules);
   return rules.faults();
 }
 
