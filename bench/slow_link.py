@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """How much faster is an epoch of Fashion-MNIST by local_steps than by replicated, when two hosts have a slow link?
 
-    sudo bench/slow_link.py [--build build/release] [--rate-mbit 10] [--images 60000] [--epochs 1] [--smoke] [--no-peers]
+    sudo bench/slow_link.py [--build build/release] [--rate-mbit 10] [--images 60000] [--epochs 1]
+                             [--smoke] [--no-peers]
 
 The hosts are network namespaces of this machine with a cable that a token bucket (tc tbf) limits; each has two of the
 four ranks of examples/fashion_mnist. Every contender trains as many epochs, one after the other. Prints their seconds,

@@ -24,8 +24,8 @@
 #include "tandem/app/run/program_name.h"
 #include "tandem/base/fault_point.h"
 #include "tandem/base/last_word.h"
-#include "tandem/comm/departure.h"
 #include "tandem/base/text.h"
+#include "tandem/comm/departure.h"
 
 namespace tandem::app {
 namespace {

@@ -3,8 +3,8 @@
 #include <sstream>
 #include <string_view>
 
+#include "tandem/base/digest/hmac.h"
 #include "tandem/base/error.h"
-#include "tandem/base/hmac.h"
 #include "tandem/base/text.h"
 
 namespace tandem::net {

@@ -9,9 +9,9 @@
 #include "tandem/app/run/program_name.h"
 #include "tandem/app/train/build_run.h"
 #include "tandem/base/descriptor.h"
+#include "tandem/base/digest/sha256.h"
 #include "tandem/base/error.h"
 #include "tandem/base/file_owner.h"
-#include "tandem/base/sha256.h"
 #include "tandem/base/text.h"
 
 namespace tandem::app {

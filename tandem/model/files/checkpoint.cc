@@ -8,10 +8,10 @@
 
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/check.h"
+#include "tandem/base/digest/sha256.h"
 #include "tandem/base/error.h"
 #include "tandem/base/json_reader.h"
 #include "tandem/base/json_writer.h"
-#include "tandem/base/sha256.h"
 
 namespace tandem::model {
 namespace {
