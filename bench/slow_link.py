@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """How much faster is an epoch of Fashion-MNIST by local_steps than by replicated, when two hosts have a slow link?
 
-    sudo bench/slow_link.py [--build build/release] [--rate-mbit 10] [--images 60000] [--epochs 1] [--smoke]
+    sudo bench/slow_link.py [--build build/release] [--rate-mbit 10] [--images 60000] [--epochs 1]
+                             [--smoke] [--no-peers]
 
 The hosts are network namespaces of this machine with a cable that a token bucket (tc tbf) limits; each has two of the
 four ranks of examples/fashion_mnist. Every contender trains as many epochs, one after the other. Prints their seconds,
 with the agreement at each end, bytes that a host sent over the cable for the whole run, headers too, and the test
-accuracy. Needs root, ip, tc, unshare and nsenter.
+accuracy. Beside it torchft's LocalSGD and DiLoCo train the same network with torch's Gloo; its bytes are of the whole
+run, too. Needs root, ip, tc, unshare and nsenter.
 """
 
 from __future__ import annotations
@@ -17,8 +19,10 @@ import struct
 import tempfile
 from pathlib import Path
 
-from harness.two_hosts import bytes_sent, run_ranks, two_hosts
+from harness.peers import PeerEnvironments, Peers
+from harness.two_hosts import CABLE, bytes_sent, run_ranks, two_hosts
 
+ROOT = Path(__file__).resolve().parent.parent
 RANKS = 4
 LOCAL = ["--strategy", "local_steps", "--every", "50"]
 CONTENDERS = {
@@ -26,6 +30,10 @@ CONTENDERS = {
     "local_steps": LOCAL,
     "local_steps, int8": [*LOCAL, "--wire", "int8"],
     "local_steps, nesterov, overlap": [*LOCAL, "--outer", "nesterov", "--fragments", "2", "--overlap", "20"],
+}
+TORCHFT = {
+    "torchft, LocalSGD": [],
+    "torchft, DiLoCo, two fragments": ["--outer", "nesterov", "--fragments", "2"],
 }
 
 
@@ -49,16 +57,21 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--smoke", action="store_true", help="256 images")
+    parser.add_argument("--no-peers", action="store_true", help="leave torchft out")
     options = parser.parse_args()
     program = options.build.resolve() / "bin" / "fashion_mnist"
     with tempfile.TemporaryDirectory() as scratch:
         data = first_images(options.data, 256 if options.smoke else options.images, Path(scratch))
-        common = ["--data", str(data), "--shards", str(RANKS)]
-        common += ["--epochs", str(options.epochs), "--seed", str(options.seed)]
+        common = ["--data", str(data), "--epochs", str(options.epochs), "--seed", str(options.seed)]
+        runs = {name: [program, "--shards", RANKS, *own, *common] for name, own in CONTENDERS.items()}
+        if not options.no_peers:
+            python = PeerEnvironments(ROOT, Peers.ALL).python("torchft", "torchft-requirements.txt")
+            peer = [python, ROOT / "bench/peers/torchft_local_steps.py", "--interface", CABLE]
+            runs |= {name: [*peer, *own, *common] for name, own in TORCHFT.items()}
         seconds, first_sent = 0.0, 0
-        for name, own in CONTENDERS.items():
+        for name, (command, *arguments) in runs.items():
             with two_hosts(options.rate_mbit) as hosts:
-                (result,) = run_ranks(hosts, RANKS, program, [*own, *common])
+                (result,) = run_ranks(hosts, RANKS, command, [str(word) for word in arguments])
                 sent = bytes_sent(hosts[0])
             seconds = seconds or result["train_s"]
             took, first_sent = result["train_s"], first_sent or sent

@@ -24,6 +24,7 @@
 #include "tandem/app/run/program_name.h"
 #include "tandem/base/fault_point.h"
 #include "tandem/base/last_word.h"
+#include "tandem/base/text.h"
 #include "tandem/comm/departure.h"
 
 namespace tandem::app {
@@ -85,7 +86,7 @@ int run_program(int argc, const char* const* argv, const rl::EnvRegistry& enviro
     const Failure failure = describe_failure(std::current_exception());
     // Output before message, since both may go to one file.
     std::cout << std::flush;
-    std::cerr << failure.message << std::flush;
+    std::cerr << printable(failure.message) << std::flush;
     code = failure.code;
   }
   return static_cast<int>(code);

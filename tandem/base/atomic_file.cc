@@ -12,6 +12,8 @@
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
 #include "tandem/base/fault_point.h"
+#include "tandem/base/input_file.h"
+#include "tandem/base/process.h"
 
 namespace tandem {
 namespace {
@@ -63,10 +65,12 @@ void throw_file_error(std::string_view action, const std::filesystem::path& path
 }
 
 AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)), part_(path_) {
-  // The part lies in the folder of the file, since a rename is atomic only within one file system.
+  // The part lies in the folder of the file, since a rename is atomic only within one file system. It is always a new
+  // file: in a folder that somebody else made, the name could be a link to any file of the user's, or a pipe.
   part_ += ".part";
+  ::unlink(part_.c_str());
   file_ = Descriptor(checked("file.open", "create", part_,
-                             [&] { return ::open(part_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666); }));
+                             [&] { return ::open(part_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); }));
 }
 
 AtomicFile::~AtomicFile() {
@@ -102,11 +106,20 @@ void write_file(const std::filesystem::path& path, std::string_view content) {
   file.commit();
 }
 
-std::string read_file(const std::filesystem::path& path) {
-  const Descriptor file(checked("file.read", "open", path, [&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); }));
+// The size that the file claims is refused before there is a buffer for it.
+std::string read_file(const std::filesystem::path& path, std::optional<std::uint64_t> most) {
+  const std::uint64_t bound = most.value_or(machine_memory());
+  const auto require = [&](std::uint64_t size) {
+    if (size <= bound) return;
+    throw CheckpointError(concat("cannot read ", path.string(), ": it has more than ", bound, " bytes, ",
+                                 most ? "the most that a file of this kind may have: it is none, or was damaged"
+                                      : "as many as the memory of this machine: use one with more"));
+  };
+  if (const int injected = fault_errno("file.read"); injected != 0) throw_file_error("open", path, injected);
+  const Descriptor file = open_regular("open", path, O_RDONLY);
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) throw_file_error("read", path, errno);
-  if (S_ISDIR(status.st_mode)) throw_file_error("read", path, EISDIR);
+  require(static_cast<std::uint64_t>(status.st_size));
   // The buffer has one byte more than the file, so that the read that finds the end needs no larger buffer. The size is
   // only a first guess: a file of /proc reports 0, and another process may still be writing.
   std::string content(static_cast<std::size_t>(std::max<off_t>(status.st_size, 4095)) + 1, '\0');
@@ -117,6 +130,7 @@ std::string read_file(const std::filesystem::path& path) {
                                [&] { return ::read(file.get(), content.data() + size, content.size() - size); });
     if (count == 0) break;
     size += static_cast<std::size_t>(count);
+    require(size);
   }
   content.resize(size);
   return content;

@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,7 +28,8 @@ namespace tandem {
 
 class AtomicFile {
  public:
-  /// Creates PATH.part, replacing what a crash may have left there. The folder must exist.
+  /// Creates PATH.part, replacing what a crash may have left there: what that is, also a link, is never written to. The
+  /// folder must exist.
   explicit AtomicFile(std::filesystem::path path);
   /// Without commit(), removes PATH.part. Errors are passed over: the file under the name itself was never touched.
   ~AtomicFile();
@@ -50,8 +52,10 @@ class AtomicFile {
 /// Replaces the whole content of `path` with `content`, as AtomicFile does.
 void write_file(const std::filesystem::path& path, std::string_view content);
 
-/// Returns the whole content of a file, which may be one of /proc, or one that still grows. Throws CheckpointError.
-[[nodiscard]] std::string read_file(const std::filesystem::path& path);
+/// Returns the whole content of a regular file (base/input_file.h), which may be one of /proc, or one that still grows.
+/// Throws CheckpointError, also when it has more than `most` bytes: without a bound, when it has more than the machine
+/// has memory.
+[[nodiscard]] std::string read_file(const std::filesystem::path& path, std::optional<std::uint64_t> most = {});
 
 /// Makes renames, creations and removals in `folder` survive a power cut.
 void sync_folder(const std::filesystem::path& folder);

@@ -28,6 +28,16 @@ std::string message_of(void (*action)(const std::filesystem::path&), const std::
   return "no error";
 }
 
+TEST(AtomicFileTest, AFileThatThePartWasLinkedToIsNotWritten) {
+  const TemporaryFolder folder;
+  write_file(folder / "others", "theirs");
+  std::filesystem::create_symlink(folder / "others", folder / "a.part");
+  write_file(folder / "a", "mine");
+  EXPECT_EQ(read_file(folder / "others"), "theirs");
+  EXPECT_EQ(read_file(folder / "a"), "mine");
+  EXPECT_FALSE(std::filesystem::is_symlink(folder / "a"));
+}
+
 TEST(AtomicFileTest, ReplacesTheWholeContent) {
   const TemporaryFolder folder;
   write_file(folder / "a", "the first, longer content");

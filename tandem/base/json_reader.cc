@@ -25,25 +25,6 @@ const Kind& expect(const JsonValue::Content& content, std::string_view expected)
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// Returns the length of the UTF-8 sequence at the front of `text`, or 0 when it is not well-formed (RFC 3629, section
-// 4).
-std::size_t utf8_length(std::string_view text) {
-  // A sequence that ends too early reads as zero bytes, which continue nothing.
-  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
-  const unsigned lead = byte(0);
-  if (lead < 0x80) return 1;
-  if (lead < 0xC0 || lead >= 0xF8) return 0;
-  const std::size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  unsigned code = lead & (0x7FU >> length);
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0U) != 0x80U) return 0;
-    code = code << 6 | (byte(i) & 0x3FU);
-  }
-  constexpr std::array<unsigned, 5> kLeast{0, 0, 0x80, 0x800, 0x10000};  // below: written longer than needed
-  const bool is_half_a_pair = code >= 0xD800 && code <= 0xDFFF;          // of surrogates
-  return code < kLeast[length] || is_half_a_pair || code > 0x10FFFF ? 0 : length;
-}
-
 // Appends the character with this code point, which is not half of a surrogate pair.
 void append_utf8(std::string& text, unsigned code) {
   const auto put = [&](unsigned value) { text += static_cast<char>(value); };
@@ -63,10 +44,12 @@ void append_utf8(std::string& text, unsigned code) {
 // place.
 class Reader {
  public:
-  explicit Reader(std::string_view text) : text_(text) {}
+  Reader(std::string_view text, const Bounds& bounds)
+      : text_(text), budget_(bounds, [this](const std::string& why) { refuse(why); }) {}
 
   JsonValue document() {
-    JsonValue value = element(0);
+    budget_.take_bytes(text_.size());
+    JsonValue value = element();
     skip_space();
     if (at_ != text_.size()) fail("nothing more");
     return value;
@@ -84,6 +67,11 @@ class Reader {
         concat("malformed JSON at byte ", at_, " of ", text_.size(), ": expected ", expected, ", found ", found));
   }
 
+  // Throws JsonError for a text that costs more than is allowed.
+  [[noreturn]] void refuse(const std::string& why) const {
+    throw JsonError(concat("JSON that is not read: at byte ", at_, " of ", text_.size(), ", ", why));
+  }
+
   [[nodiscard]] char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
 
   // JSON knows these four kinds of white space only.
@@ -98,13 +86,14 @@ class Reader {
   }
 
   // The first byte of a value decides which rule it follows; anything that begins no other rule has to be a number.
-  JsonValue element(int depth) {
+  JsonValue element() {
+    budget_.take_items();
     skip_space();
     switch (peek()) {
       case '{':
-        return object(depth + 1);
+        return object();
       case '[':
-        return array(depth + 1);
+        return array();
       case '"':
         return JsonValue(string());
       case 't':
@@ -125,27 +114,23 @@ class Reader {
   }
 
   // The descent uses the thread's stack, so a text of ten thousand brackets must not end the process.
-  void check_depth(int depth) const {
-    if (depth > kMostJsonDepth) fail(concat("at most ", kMostJsonDepth, " levels of nesting"));
-  }
-
-  JsonValue array(int depth) {
-    check_depth(depth);
+  JsonValue array() {
+    const Budget::Level level = budget_.enter();
     ++at_;
     JsonValue::Array elements;
     skip_space();
     if (take(']')) return JsonValue(std::move(elements));
     // A comma has to be followed by another element, so a trailing comma is an error.
     do {
-      elements.push_back(element(depth));
+      elements.push_back(element());
       skip_space();
     } while (take(','));
     if (!take(']')) fail("',' or ']'");
     return JsonValue(std::move(elements));
   }
 
-  JsonValue object(int depth) {
-    check_depth(depth);
+  JsonValue object() {
+    const Budget::Level level = budget_.enter();
     ++at_;
     JsonValue::Object members;
     skip_space();
@@ -156,7 +141,7 @@ class Reader {
       std::string key = string();
       skip_space();
       if (!take(':')) fail("':'");
-      members.emplace_back(std::move(key), element(depth));
+      members.emplace_back(std::move(key), element());
       skip_space();
     } while (take(','));
     if (!take('}')) fail("',' or '}'");
@@ -257,6 +242,7 @@ class Reader {
   }
 
   std::string_view text_;
+  Budget budget_;
   std::size_t at_ = 0;
 };
 
@@ -307,10 +293,10 @@ const JsonValue& JsonValue::at(std::string_view key) const {
   throw JsonError(concat("the key '", key, "' is missing; there are: ", present.empty() ? "none" : present));
 }
 
-JsonValue read_json(std::string_view text) { return Reader(text).document(); }
+JsonValue read_json(std::string_view text, const Bounds& bounds) { return Reader(text, bounds).document(); }
 
 JsonValue read_json_file(const std::filesystem::path& file) {
-  const std::string text = read_file(file);
+  const std::string text = read_file(file, kLargestJsonFile);
   try {
     return read_json(text);
   } catch (const JsonError& error) {

@@ -1,7 +1,7 @@
 // base/json_reader.h: reads one JSON value (RFC 8259) strictly: no comments, no trailing commas, no duplicate keys,
 // valid UTF-8 only, nothing after the value. It is made for manifests, headers and lines of metrics, and is safe on
-// hostile bytes: the depth is bounded, and memory grows in proportion to the text. Why it is no library's:
-// docs/decisions/0047.
+// hostile bytes: length, number of values and depth are bounded (base/budget.h), and memory and time grow in proportion
+// to the text. Why it is no library's: docs/decisions/0047.
 //
 //   const JsonValue manifest = read_json(text);
 //   const std::int64_t step = manifest.at("step").as_int64();
@@ -19,6 +19,7 @@
 #include <variant>
 #include <vector>
 
+#include "tandem/base/budget.h"
 #include "tandem/base/error.h"
 
 namespace tandem {
@@ -68,13 +69,16 @@ class JsonValue {
   Content content_;
 };
 
-/// The deepest nesting of arrays and objects that is read. Deeper text is refused, since reading is recursive.
-inline constexpr int kMostJsonDepth = 64;
+/// What is read unless the caller says less. The depth matters since reading is recursive; a value takes 40 to 100
+/// bytes of memory, and a text may hold one in two bytes.
+inline constexpr Bounds kJsonBounds{.bytes = 128 << 20, .items = 4'000'000, .depth = 64};
+/// The largest file that read_json_file() reads.
+inline constexpr std::uint64_t kLargestJsonFile = 64 << 20;
 
-/// Reads a text that is one JSON value. Throws JsonError.
-[[nodiscard]] JsonValue read_json(std::string_view text);
+/// Reads a text that is one JSON value. Throws JsonError, also for one beyond the bounds, which it names.
+[[nodiscard]] JsonValue read_json(std::string_view text, const Bounds& bounds = kJsonBounds);
 /// Reads a file that is one JSON value. A JsonError then begins with the name of the file. Throws CheckpointError when
-/// the file cannot be read.
+/// the file cannot be read, or is larger than kLargestJsonFile.
 [[nodiscard]] JsonValue read_json_file(const std::filesystem::path& file);
 
 }  // namespace tandem

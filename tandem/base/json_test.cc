@@ -175,12 +175,28 @@ TEST(JsonReaderTest, LimitsItsDepth) {
   const auto nested = [](int depth) {
     return std::string(static_cast<std::size_t>(depth), '[') + std::string(static_cast<std::size_t>(depth), ']');
   };
-  (void)read_json(nested(kMostJsonDepth));
-  EXPECT_THROW((void)read_json(nested(kMostJsonDepth + 1)), JsonError);
+  (void)read_json(nested(kJsonBounds.depth));
+  EXPECT_THROW((void)read_json(nested(kJsonBounds.depth + 1)), JsonError);
   EXPECT_THROW((void)read_json(std::string(1000000, '[')), JsonError);
   std::string objects;
   for (int i = 0; i < 1000; ++i) objects += "{\"a\":";
   EXPECT_THROW((void)read_json(objects), JsonError);
+}
+
+TEST(JsonReaderTest, LimitsLengthAndNumberOfValues) {
+  const Bounds few{.bytes = 20, .items = 4, .depth = 2};
+  const auto refusal = [&few](const std::string& text) -> std::string {
+    try {
+      (void)read_json(text, few);
+    } catch (const JsonError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal("[1,{\"a\":2}]"), "");
+  EXPECT_EQ(refusal("[1,2,3,4]"), "JSON that is not read: at byte 7 of 9, it holds more than 4 values");
+  EXPECT_NE(refusal("[[[]]]").find("nested more than 2"), std::string::npos);
+  EXPECT_NE(refusal("\"                    \"").find("more than 20 bytes"), std::string::npos);
 }
 
 TEST(JsonReaderTest, SaysWhereAndWhat) {

@@ -29,6 +29,10 @@ std::string host_name() {
 
 std::string process_name() { return concat("process ", ::getpid(), " on ", host_name()); }
 
+std::uint64_t machine_memory() {
+  return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
 double peak_rss_mb() {
   static constexpr std::string_view kField = "VmHWM:";
   const std::string status = read_file("/proc/self/status");

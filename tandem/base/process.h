@@ -2,6 +2,7 @@
 //
 // Threads: all.
 #pragma once
+#include <cstdint>
 #include <string>
 
 namespace tandem {
@@ -13,6 +14,9 @@ namespace tandem {
 
 /// The largest resident memory so far, in MB (10^6 bytes). Throws RunError where /proc cannot be read.
 [[nodiscard]] double peak_rss_mb();
+
+/// The memory of the machine, in bytes, whatever is in use. A container may be allowed less.
+[[nodiscard]] std::uint64_t machine_memory();
 
 /// Seconds since the process started, the loading of libraries included. The system counts in ticks of 10 ms. Throws
 /// RunError where /proc cannot be read.

@@ -35,9 +35,13 @@ class KeptRounding {
   }
 #if defined(__x86_64__)
   // All of the register but its low six bits, which say what has happened: rounding, denormal numbers, traps.
-  static constexpr unsigned kControl = 0xFFC0;
+  static constexpr unsigned kControl = 0xFFC0, kRounding = 0x6000;
   static unsigned control() { return __builtin_ia32_stmxcsr() & kControl; }
-  static void set_control(unsigned bits) { __builtin_ia32_ldmxcsr((__builtin_ia32_stmxcsr() & ~kControl) | bits); }
+  static void set_control(unsigned bits) {
+    // The x87 unit, which long double uses, rounds by a word of its own, three bits lower; fesetround() sets both.
+    (void)std::fesetround(static_cast<int>((bits & kRounding) >> 3));
+    __builtin_ia32_ldmxcsr((__builtin_ia32_stmxcsr() & ~kControl) | bits);
+  }
 #else
   static unsigned control() { return static_cast<unsigned>(std::fegetround()); }
   static void set_control(unsigned bits) { (void)std::fesetround(static_cast<int>(bits)); }

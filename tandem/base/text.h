@@ -82,4 +82,12 @@ template <typename Number>
   return text;
 }
 
+/// The length of the UTF-8 sequence at the front of `text`; 0 when it is not well-formed (RFC 3629, section 4).
+[[nodiscard]] std::size_t utf8_length(std::string_view text);
+
+/// The text as it may be shown on a terminal, where some characters are commands: line feeds and tabs stay, every other
+/// control character and every byte that is no UTF-8 is written as \xHH. Names of files and environments, texts of
+/// plugins and of other processes go through here wherever they are printed.
+[[nodiscard]] std::string printable(std::string_view text);
+
 }  // namespace tandem

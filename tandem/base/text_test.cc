@@ -35,5 +35,17 @@ TEST(TextTest, NumbersAreThoseOfTheCLocale) {
   EXPECT_EQ(fixed(1e300, 2), "1e+300");
 }
 
+TEST(PrintableTest, WhatATerminalWouldObeyIsShownAsHexadecimalBytes) {
+  EXPECT_EQ(printable("a\tb\n"), "a\tb\n");
+  EXPECT_EQ(printable("\x1b]0;title\x07\x1b[2J\r\x7f"), "\\x1b]0;title\\x07\\x1b[2J\\x0d\\x7f");
+  EXPECT_EQ(printable("\xc2\x9b"
+                      "31m, \x9b"
+                      "31m"),
+            "\\xc2\\x9b31m, \\x9b31m");  // a sequence's start in one character
+  EXPECT_EQ(printable("h\xc3\xa9 \xe6\x97\xa5 \xf0\x9f\x98\x80"), "h\xc3\xa9 \xe6\x97\xa5 \xf0\x9f\x98\x80");
+  EXPECT_EQ(printable("\xe6\x97"), "\\xe6\\x97");
+  EXPECT_EQ(printable({"\0", 1}), "\\x00");
+}
+
 }  // namespace
 }  // namespace tandem

@@ -292,8 +292,9 @@ TEST(WorldTest, AProcessOpensOneWorldAfterTheOther) {
 
 TEST(WorldTest, APortInUseIsNamed) {
   const HostedStore taken = host_store({});
-  EXPECT_THAT([&] { (void)open_world(rank_of(0, 2, taken.place.endpoint.port), patient_for(60s)); },
-              ThrowsMessage<RunError>(AllOf(HasSubstr(concat("port ", taken.place.endpoint.port)), HasSubstr("MASTER_PORT"))));
+  EXPECT_THAT(
+      [&] { (void)open_world(rank_of(0, 2, taken.place.endpoint.port), patient_for(60s)); },
+      ThrowsMessage<RunError>(AllOf(HasSubstr(concat("port ", taken.place.endpoint.port)), HasSubstr("MASTER_PORT"))));
 }
 
 TEST(WorldTest, AMasterThatNobodyHearsOfIsNamed) {

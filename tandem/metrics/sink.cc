@@ -11,6 +11,7 @@
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
 #include "tandem/base/fault_point.h"
+#include "tandem/base/input_file.h"
 #include "tandem/base/text.h"
 
 namespace tandem {
@@ -61,9 +62,9 @@ double Record::number(std::string_view name) const {
 }
 
 AppendFile::AppendFile(std::filesystem::path path)
-    : path_(std::move(path)), file_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {
-  if (!file_.is_open()) throw_file_error("open", path_, errno);
-  identity_ = FileIdentity::of(file_);
+    : path_(std::move(path)),
+      file_(open_regular("open", path_, O_WRONLY | O_CREAT | O_APPEND)),
+      identity_(FileIdentity::of(file_)) {
   const off_t end = ::lseek(file_.get(), 0, SEEK_END);
   size_ = end < 0 ? 0 : static_cast<std::uint64_t>(end);
 }

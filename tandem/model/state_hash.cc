@@ -11,8 +11,8 @@
 #include <span>
 
 #include "tandem/base/check.h"
+#include "tandem/base/digest/sha256.h"
 #include "tandem/base/error.h"
-#include "tandem/base/sha256.h"
 
 namespace tandem::model {
 namespace {

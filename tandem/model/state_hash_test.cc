@@ -5,8 +5,8 @@
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/linear.h>
 
+#include "tandem/base/digest/sha256.h"
 #include "tandem/base/error.h"
-#include "tandem/base/sha256.h"
 
 namespace tandem::model {
 namespace {

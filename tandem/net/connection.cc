@@ -82,8 +82,7 @@ std::optional<Message> Inbox::next() {
 }
 
 std::vector<std::byte> bytes_of(const Message& message) {
-  const Header header{
-      .bytes = message.bytes.size(), .patience = message.patience, .kind = message.kind, .mark = kMark};
+  const Header header{.bytes = message.bytes.size(), .patience = message.patience, .kind = message.kind, .mark = kMark};
   std::vector<std::byte> bytes(sizeof(header) + message.bytes.size());
   std::memcpy(bytes.data(), &header, sizeof(header));
   std::ranges::copy(message.bytes, bytes.begin() + sizeof(header));

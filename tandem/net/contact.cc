@@ -3,8 +3,8 @@
 #include <sstream>
 #include <string_view>
 
+#include "tandem/base/digest/hmac.h"
 #include "tandem/base/error.h"
-#include "tandem/base/hmac.h"
 #include "tandem/base/text.h"
 
 namespace tandem::net {
@@ -28,7 +28,7 @@ Listener::Listener(Reach reach, const std::string& name)
       contact_(text_of(secret_, door_.place())) {}
 
 Descriptor dial(const std::string& contact, int member, const Limits& limits) {
-  std::istringstream words(contact);
+  std::istringstream words = reader_of(contact);
   std::string secret, where;
   Place place;
   words >> secret >> where;

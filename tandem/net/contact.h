@@ -1,6 +1,6 @@
-// net/contact.h: a door (net/door.h) that members of a run are told of by a line of text, its contact: the door's secret,
-// made for it alone, and its place. The member behind the door publishes the text in a group or in the run's store, where
-// only members read it.
+// net/contact.h: a door (net/door.h) that members of a run are told of by a line of text, its contact: the door's
+// secret, made for it alone, and its place. The member behind the door publishes the text in a group or in the run's
+// store, where only members read it.
 //
 // Threads: single-thread, except for shut(). Blocking: accept() and dial() as those of door.h.
 #pragma once

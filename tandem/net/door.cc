@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "tandem/base/hmac.h"
+#include "tandem/base/digest/hmac.h"
 #include "tandem/base/text.h"
 #include "tandem/concurrency/poll_until.h"
 #include "tandem/net/knocks.h"
@@ -33,8 +33,7 @@ DoorOptions named(DoorOptions options) {
 }
 
 Descriptor listen_at(const DoorOptions& options) {
-  Descriptor socket =
-      options.reach == Reach::kThisHost ? listen_locally(options.local) : listen_to_all(options.port);
+  Descriptor socket = options.reach == Reach::kThisHost ? listen_locally(options.local) : listen_to_all(options.port);
   if (socket.is_open()) return socket;
   throw RunError(concat("cannot open the door of ", options.name, ": ", error_text(errno)));
 }

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "tandem/base/hmac.h"
+#include "tandem/base/digest/hmac.h"
 
 namespace tandem::net {
 namespace {

@@ -20,7 +20,7 @@
 #include <string>
 
 #include "tandem/base/descriptor.h"
-#include "tandem/base/sha256.h"
+#include "tandem/base/digest/sha256.h"
 
 namespace tandem::net {
 

@@ -1,5 +1,5 @@
-// net/knocks.h: says on standard error who came to a door of this process and was turned away. A flood of strangers makes
-// a line at first, and then one a minute with their number.
+// net/knocks.h: says on standard error who came to a door of this process and was turned away. A flood of strangers
+// makes a line at first, and then one a minute with their number.
 //
 // Threads: all. Nothing blocks.
 #pragma once

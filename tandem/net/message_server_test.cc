@@ -93,7 +93,9 @@ TEST(MessageServerTest, AMessageLargerThanTheSystemsBuffersArrivesWhole) {
 }
 
 TEST(MessageServerTest, WhatTheServerThrowsIsThrownByTheCallAndTheNextOneWorks) {
-  const MessageServer server(Reach::kEverywhere, [](int, const Message& request, const Limits&) -> Message {
+  const MessageServer server(
+      Reach::kEverywhere,
+      [](int, const Message& request, const Limits&) -> Message {
         if (request.kind == 1) throw PeerLost(5, "replica 5 died");
         if (request.kind == 2) throw DeadlineExceeded("too late for 3");
         if (request.kind == 3) throw GroupAborted("ended");
@@ -118,7 +120,9 @@ TEST(MessageServerTest, WhatTheServerThrowsIsThrownByTheCallAndTheNextOneWorks) 
 TEST(MessageServerTest, TheServerIsToldHowLongTheMemberWaits) {
   std::optional<Clock::duration> left;
   bool is_infinite = false;
-  const MessageServer server(Reach::kEverywhere, [&](int, const Message& request, const Limits& limits) -> Message {
+  const MessageServer server(
+      Reach::kEverywhere,
+      [&](int, const Message& request, const Limits& limits) -> Message {
         if (request.kind == 1) left = limits.deadline.remaining();
         if (request.kind == 2) is_infinite = limits.deadline.is_infinite();
         return {};
@@ -139,7 +143,9 @@ TEST(MessageServerTest, AMemberThatDiesIsNoticedWhileItsRequestIsServed) {
   CondVar never;
   bool is_serving = false, was_stopped = false;
   CondVar serving;
-  const MessageServer server(Reach::kEverywhere, [&](int, const Message&, const Limits& limits) -> Message {
+  const MessageServer server(
+      Reach::kEverywhere,
+      [&](int, const Message&, const Limits& limits) -> Message {
         const MutexLock lock(mutex);
         is_serving = true;
         serving.notify_all();
@@ -192,7 +198,8 @@ TEST(MessageServerTest, ADoorThatIsShutIsSeenAtOnceAndWhoIsInStays) {
 
 TEST(MessageServerTest, ARequestThatTheEndOfTheServerCutsShortIsThatEnd) {
   std::promise<void> is_served;
-  auto server = std::make_unique<MessageServer>(Reach::kEverywhere, 
+  auto server = std::make_unique<MessageServer>(
+      Reach::kEverywhere,
       [&](int, const Message&, const Limits& limits) -> Message {
         is_served.set_value();
         Mutex mutex;
@@ -232,7 +239,9 @@ TEST(MessageServerTest, AFailureThatIsToldToAllComesBeforeTheEndOfTheServer) {
 
 TEST(MessageServerTest, AServerThatDoesNotAnswerEndsTheCallAtItsDeadlineAndTheClient) {
   Losses losses;
-  const MessageServer server(Reach::kEverywhere, [](int, const Message&, const Limits& limits) -> Message {
+  const MessageServer server(
+      Reach::kEverywhere,
+      [](int, const Message&, const Limits& limits) -> Message {
         Mutex mutex;
         CondVar never;
         const MutexLock lock(mutex);
@@ -252,7 +261,9 @@ TEST(MessageServerTest, AServerThatDoesNotAnswerEndsTheCallAtItsDeadlineAndTheCl
 }
 
 TEST(MessageServerTest, AStopEndsACall) {
-  const MessageServer server(Reach::kEverywhere, [](int, const Message&, const Limits& limits) -> Message {
+  const MessageServer server(
+      Reach::kEverywhere,
+      [](int, const Message&, const Limits& limits) -> Message {
         Mutex mutex;
         CondVar never;
         const MutexLock lock(mutex);
@@ -271,7 +282,8 @@ TEST(MessageServerTest, AStopEndsACall) {
 // Several addresses of this host answer; the connections that are not taken are nobody's loss.
 TEST(ContactTest, OneOfSeveralAddressesIsTaken) {
   Losses losses;
-  const MessageServer server(Reach::kEverywhere, echo, [&](int member, const std::string& how) { losses.add(member, how); });
+  const MessageServer server(Reach::kEverywhere, echo,
+                             [&](int member, const std::string& how) { losses.add(member, how); });
   {
     MessageClient client({.contact = server.contact() + " 127.0.0.2 127.0.0.3", .member = 0, .name = "replica 0"}, 4,
                          within(30s));
@@ -320,7 +332,9 @@ TEST(ContactTest, AListenerThatIsGoneIsAnErrorThatListsTheAddresses) {
 
 TEST(MessageServerTest, WhoComesBackTakesTheFormerPlaceAndTheLossIsToldBefore) {
   Losses losses;
-  MessageServer server(Reach::kEverywhere, [&](int member, const Message&, const Limits&) {
+  MessageServer server(
+      Reach::kEverywhere,
+      [&](int member, const Message&, const Limits&) {
         EXPECT_EQ(losses.first().first, member) << "served before the former one was lost";
         return Message{.kind = 2, .patience = -1, .bytes = bytes_of("again")};
       },

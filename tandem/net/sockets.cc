@@ -102,8 +102,7 @@ std::vector<std::string> own_addresses() {
     if (each->ifa_addr == nullptr || (each->ifa_flags & IFF_UP) == 0) continue;
     const int family = each->ifa_addr->sa_family;
     if (family != AF_INET && family != AF_INET6) continue;
-    const std::string text =
-        number_of(each->ifa_addr, family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in));
+    const std::string text = number_of(each->ifa_addr, family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in));
     if (text.empty() || text.find('%') != std::string::npos) continue;
     ((each->ifa_flags & IFF_LOOPBACK) != 0 ? loopback : others).push_back(text);
   }

@@ -1,11 +1,11 @@
-// net/sockets.h: where members of a run are reached, and the sockets for it: an abstract Unix socket within a host, which
-// is no file and belongs to the network namespace, and TCP between hosts.
+// net/sockets.h: where members of a run are reached, and the sockets for it: an abstract Unix socket within a host,
+// which is no file and belongs to the network namespace, and TCP between hosts.
 //
 // Security: of an abstract socket the system says who made the other end, so only processes of the same user are let in
 // or talked to. Over TCP that is the greeting's task (net/greeting.h).
 //
-// Threads: all. Blocking: nothing here waits, but look_up() asks the system's resolver for names, which takes as long as
-// that takes. Errors: see each function.
+// Threads: all. Blocking: nothing here waits, but look_up() asks the system's resolver for names, which takes as long
+// as that takes. Errors: see each function.
 #pragma once
 #include <string>
 #include <vector>

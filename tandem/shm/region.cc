@@ -16,6 +16,7 @@
 
 #include "tandem/base/error.h"
 #include "tandem/base/fault_point.h"
+#include "tandem/base/process.h"
 #include "tandem/base/text.h"
 
 namespace tandem::shm {
@@ -37,9 +38,7 @@ std::uint64_t control_bytes(int ranks) { return up_to(ControlBlock::bytes(ranks)
 
 // The size of the region. An arena can never need more than the memory of the machine.
 std::uint64_t bytes_for(int ranks) {
-  const auto machine =
-      static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-  const std::uint64_t arena = std::min(machine, kMostAddresses / static_cast<std::uint64_t>(ranks));
+  const std::uint64_t arena = std::min(machine_memory(), kMostAddresses / static_cast<std::uint64_t>(ranks));
   return control_bytes(ranks) + static_cast<std::uint64_t>(ranks) * up_to(arena, kMiB);
 }
 

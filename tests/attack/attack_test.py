@@ -54,7 +54,11 @@ class Stranger:
 class Rank:
     def __init__(self, command: list[str], variables: dict, host: int | None = None):
         self._process = subprocess.Popen(
-            [*enter(host), *command], env=os.environ | variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [*enter(host), *command],
+            env=os.environ | variables,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
 
     def end(self) -> tuple[int, str, str]:

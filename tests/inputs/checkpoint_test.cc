@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "bad_input.h"
-#include "tandem/base/sha256.h"
+#include "tandem/base/digest/sha256.h"
 #include "tandem/base/text.h"
 
 namespace tandem::process_test {

@@ -151,18 +151,24 @@ TEST(BadFlagsTogetherTest, AreAllReportedAtOnce) {
       {"7 faults", "CartPol-v1", "seed = ten", "total_steps = 0", "gpu:1", "--sed", "ppo.gama", "ppo.gamma"});
 }
 
+// Found by arithmetic, and so at once: to make such layers would take half a minute before the system refuses.
+TEST(BadFlagsTogetherTest, LayersThatNoMachineHoldsAreRefused) {
+  const TemporaryFolder folder;
+  const std::string wide = "65536,65536,65536,65536,65536,65536,65536,65536,65536";
+  expect_refusal(tandem(folder.path(), split("train --env CartPole-v1 --set policy.hidden=" + wide)), kUserCanFixIt,
+                 {"policy.hidden", "GB of memory", "choose smaller layers"});
+}
+
 #ifndef TANDEM_ADDRESS_SANITIZER  // which needs more than the limit for itself
 TEST(BadFlagsTogetherTest, MoreThanTheMemoryHoldsIsNoDefect) {
   const TemporaryFolder folder;
-  for (const char* arguments : {"train --env CartPole-v1 --num-envs 1000000 --rollout-steps 1000 --minibatch-size 1000",
-                                "train --env CartPole-v1 --set policy.hidden=65536,65536"}) {
-    Command command = tandem(folder.path(), split(arguments));
-    command.prepare = [] {
-      const rlimit limit{rlim_t{6} << 30, rlim_t{6} << 30};
-      ::setrlimit(RLIMIT_AS, &limit);
-    };
-    expect_refusal(command, kRunFailed, {"no more memory", "fewer environments", "smaller layers"});
-  }
+  Command command = tandem(
+      folder.path(), split("train --env CartPole-v1 --num-envs 1000000 --rollout-steps 1000 --minibatch-size 1000"));
+  command.prepare = [] {
+    const rlimit limit{rlim_t{6} << 30, rlim_t{6} << 30};
+    ::setrlimit(RLIMIT_AS, &limit);
+  };
+  expect_refusal(command, kRunFailed, {"no more memory", "fewer environments", "smaller layers"});
 }
 #endif
 

@@ -1,6 +1,7 @@
 // Plugins that are none, and plugins whose environments break while they run.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "bad_input.h"
 #include "tandem/base/text.h"
@@ -121,7 +122,11 @@ TEST(BadPluginTest, AFileThatIsNoPluginIsNamedForWhatItIs) {
   };
   refused("gone.so", {"does not exist"});
   refused("script.so", {"is not a shared object"});
-  refused("cut.so", {"cannot be loaded"});
+  refused("cut.so", {"is cut off or damaged", "has 4 bytes in all", "copy it again"});
+  // Loading this one would end the process by SIGBUS.
+  const std::string whole = read_text(std::filesystem::path(TEST_PLUGINS) / "faulty.so");
+  write_text(folder / "half.so", whole.substr(0, whole.size() / 2));
+  refused("half.so", {"is cut off or damaged", concat("has ", whole.size() / 2, " bytes in all")});
   refused("@plugins", {"is a folder"});
   refused("@plugins/no_entry_point.so", {"no environments", "TANDEM_ENV_PLUGIN"});
 }
@@ -152,6 +157,75 @@ TEST(BadPluginTest, APluginThatIsGoneAtAResumeIsNamedAndTheRunStays) {
   }
   expect_success(tandem(folder.path(), split("inspect run")));
   expect_success(tandem(folder.path(), split("eval run --episodes 1 --plugin moved.so")));
+}
+
+// A run of Good-v0 in "run", whose plugin is mine.so of the same folder.
+void train_with_own_plugin(const TemporaryFolder& folder) {
+  std::filesystem::copy_file(std::filesystem::path(TEST_PLUGINS) / "faulty.so", folder / "mine.so");
+  std::vector<std::string> words = train("Good-v0", "--shards 2");
+  words[2] = "mine.so";
+  expect_success(tandem(folder.path(), words));
+}
+
+const std::vector<const char*> kUsesOfARun = {
+    "resume run --total-steps 320 --quiet", "resume run --total-steps 320 --ranks 2 --quiet",
+    "train --resume must --run-dir run --total-steps 320 --quiet", "eval run --episodes 1", "export run -o policy.pt"};
+
+// traced.so leaves a file behind when it is loaded.
+TEST(BadPluginTest, AnotherFileInThePlaceOfARecordedPluginIsNotLoadedUnasked) {
+  const TemporaryFolder folder;
+  train_with_own_plugin(folder);
+  std::filesystem::copy_file(std::filesystem::path(TEST_PLUGINS) / "traced.so", folder / "mine.so",
+                             std::filesystem::copy_options::overwrite_existing);
+  for (const char* command : kUsesOfARun) {
+    expect_refusal(tandem(folder.path(), split(command)), kUserCanFixIt,
+                   {"mine.so is named by ", " alone and was not loaded: it is not the file that the run recorded",
+                    "SHA-256", concat(" --plugin ", (folder / "mine.so").string())});
+  }
+  expect_success(tandem(folder.path(), split("plot run -o curve.png")));
+  EXPECT_FALSE(std::filesystem::exists(folder / "loaded"));
+  expect_refusal(tandem(folder.path(), split("eval run --plugin mine.so")), kUserCanFixIt, {"TANDEM_ENV_PLUGIN"});
+  EXPECT_TRUE(std::filesystem::exists(folder / "loaded")) << "the user has named it";
+}
+
+TEST(BadPluginTest, APluginThatWasBuiltAnewIsNamedOnceAndRecorded) {
+  const TemporaryFolder folder;
+  train_with_own_plugin(folder);
+  write_text(folder / "mine.so", read_text(folder / "mine.so") + "built anew");
+  expect_success(tandem(folder.path(), split("eval run --episodes 1 --plugin mine.so")));
+  EXPECT_THAT(expect_success(tandem(folder.path(), split("resume run --total-steps 320 --plugin mine.so"))),
+              ::testing::HasSubstr("the plugins are others"));
+  for (const char* command : kUsesOfARun) expect_success(tandem(folder.path(), split(command)));
+}
+
+TEST(BadPluginTest, WhatOthersMayWriteIsNotLoadedUnasked) {
+  const TemporaryFolder folder;
+  train_with_own_plugin(folder);
+  using std::filesystem::perms;
+  const auto refused = [&](const std::filesystem::path& path, const std::string& words) {
+    for (const char* command : kUsesOfARun)
+      expect_refusal(tandem(folder.path(), split(command)), kUserCanFixIt, {path.string(), words, " --plugin "});
+    expect_success(tandem(folder.path(), split("eval run --episodes 1 --plugin mine.so")));
+  };
+  for (const std::filesystem::path& path : {folder / "mine.so", folder.path()}) {
+    std::filesystem::permissions(path, perms::others_write, std::filesystem::perm_options::add);
+    refused(path, "may be written by everybody");
+    std::filesystem::permissions(path, perms::others_write, std::filesystem::perm_options::remove);
+  }
+  if (::geteuid() == 0) {
+    ASSERT_EQ(::chown((folder / "mine.so").c_str(), 65534, 65534), 0);
+    refused(folder / "mine.so", "belongs to another user (65534; this is 0)");
+  }
+}
+
+TEST(BadPluginTest, ARunFolderThatOthersMayWriteNamesNoPlugins) {
+  const TemporaryFolder folder;
+  train_with_own_plugin(folder);
+  std::filesystem::permissions(folder / "run", std::filesystem::perms::others_write,
+                               std::filesystem::perm_options::add);
+  expect_refusal(tandem(folder.path(), split("resume run --total-steps 320")), kUserCanFixIt,
+                 {"run may be written by everybody", " resume run --plugin "});
+  expect_success(tandem(folder.path(), split("resume run --total-steps 320 --plugin mine.so --quiet")));
 }
 
 }  // namespace

@@ -147,12 +147,14 @@ TEST(BadRunFolderTest, CheckpointsThatCannotBeReadAreNamed) {
   expect_refusal(command, kRunFailed, {"u000000000003/state.safetensors", "Permission denied"});
 }
 
-// Every write to /dev/full fails as on a full disk.
+Command on_a_full_disk(Command command) {
+  command.environment = {"TANDEM_FAULT=file.write:1:enospc"};
+  return command;
+}
+
 TEST(BadRunFolderTest, AFullDiskIsSaidAtTheFirstFile) {
   const TemporaryFolder folder;
-  fs::create_directory(folder / "run");
-  fs::create_symlink("/dev/full", folder / "run/config.yaml.part");
-  expect_refusal(tandem(folder.path(), split(kTrain)), kRunFailed,
+  expect_refusal(on_a_full_disk(tandem(folder.path(), split(kTrain))), kRunFailed,
                  {"run/config.yaml", "No space left on device", "free some space"});
 }
 
@@ -160,8 +162,7 @@ TEST(BadRunFolderTest, AFullDiskIsSaidAtAnExport) {
   const TemporaryFolder folder;
   copy_of_run(folder.path());
   write_text(folder / "policy.safetensors", "an earlier one");
-  fs::create_symlink("/dev/full", folder / "policy.safetensors.part");
-  expect_refusal(tandem(folder.path(), split("export run -o policy.safetensors")), kRunFailed,
+  expect_refusal(on_a_full_disk(tandem(folder.path(), split("export run -o policy.safetensors"))), kRunFailed,
                  {"policy.safetensors", "No space left on device"});
   EXPECT_EQ(read_text(folder / "policy.safetensors"), "an earlier one");
 }

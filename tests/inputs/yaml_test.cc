@@ -60,7 +60,7 @@ INSTANTIATE_TEST_SUITE_P(
                       BadYaml{"CommaAtTheTop", ",,,a: 1\n", {"a comma at the top"}},
                       BadYaml{"Binary", zeros_and_others(), {"zero byte", "no text"}},
                       BadYaml{"Utf16", std::string("\xff\xfes\0e\0e\0d\0", 10), {"zero byte"}},
-                      BadYaml{"TooLarge", std::string((1 << 20) + 1, '#'), {"larger than 1048576 bytes"}},
+                      BadYaml{"TooLarge", std::string((1 << 20) + 1, '#'), {"more than 1048576 bytes"}},
                       BadYaml{"NestedLists", "seed: " + std::string(100'000, '['), {"bad.yaml:"}},
                       BadYaml{"NestedMaps", repeated("{a: ", 100'000), {"bad.yaml:"}},
                       BadYaml{"NestedLines", repeated("- ", 100'000), {"bad.yaml:"}},

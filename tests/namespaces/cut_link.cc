@@ -19,10 +19,9 @@ using process_test::Ended;
 
 Command as_rank(const TwoHosts& hosts, Command command, int rank, int first, int port) {
   const int host = rank < first ? 0 : 1;
-  for (const std::string& variable :
-       {concat("RANK=", rank), concat("LOCAL_RANK=", rank - host * first), concat("WORLD_SIZE=", kAllRanks),
-        concat("MASTER_ADDR=", TwoHosts::address(0)), concat("MASTER_PORT=", port),
-        concat("TANDEM_RUN_SECRET=", kRunSecret)})
+  for (const std::string& variable : {concat("RANK=", rank), concat("LOCAL_RANK=", rank - host * first),
+                                      concat("WORLD_SIZE=", kAllRanks), concat("MASTER_ADDR=", TwoHosts::address(0)),
+                                      concat("MASTER_PORT=", port), concat("TANDEM_RUN_SECRET=", kRunSecret)})
     command.environment.push_back(variable);
   command.prepare = [&hosts, host] { hosts.enter(host); };
   return command;

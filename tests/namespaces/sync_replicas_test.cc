@@ -60,7 +60,8 @@ TEST_F(TwoHostsSyncReplicasTest, TheDeathOfTheProcessOrHostThatHasTheVariablesIs
     command.environment = {concat("TANDEM_RUN_ID=", dead, "-dead"), "TANDEM_ON_DEATH=continue",
                            "TANDEM_RANK_RESTARTS=0"};
     ranks.clear();
-    for (int rank = 0; rank < kAllRanks; ++rank) ranks.emplace_back(as_rank(hosts, command, rank, kFirst, store.place.endpoint.port));
+    for (int rank = 0; rank < kAllRanks; ++rank)
+      ranks.emplace_back(as_rank(hosts, command, rank, kFirst, store.place.endpoint.port));
     EXPECT_EQ(ranks[0].wait().signal, SIGKILL);
     for (int rank = 1; rank < kAllRanks; ++rank) {
       if (rank < dead) ranks[static_cast<std::size_t>(rank)].signal(SIGKILL);

@@ -3,13 +3,14 @@
 //   throwing_rank BACKEND WHERE RANK
 //
 // In the third step, RANK throws WHERE it is told: loader, loss (sizes that do not fit), backward (a graph that is
-// gone), after (the optimizer's step), uncaught (nobody catches it).
+// gone), after (the optimizer's step), uncaught (nobody catches it); or it ends by exit(0).
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/nn/module.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/sgd.h>
 #include <torch/types.h>
 
+#include <cstdlib>
 #include <iostream>
 #include <stdexcept>
 #include <string>
@@ -30,6 +31,7 @@ void train(const std::string& backend, const std::string& where, int rank) {
   for (int step = 0; step < 1000; ++step) {
     const bool throws = step == 2 && world.rank == rank;
     if (throws && (where == "loader" || where == "uncaught")) throw std::runtime_error("row 17 of the table is empty");
+    if (throws && where == "exit") std::exit(0);  // NOLINT(concurrency-mt-unsafe): that is the point
     const torch::Tensor rows = torch::ones({4, throws && where == "loss" ? 5 : 3});
     const torch::Tensor loss = net->forward(rows).square().mean();
     if (throws && where == "backward") (void)torch::autograd::grad({loss}, {net->weight});

@@ -65,6 +65,12 @@ TEST_P(ThrowingTest, TheCauseComesFirst) {
   }
 }
 
+TEST_P(ThrowingTest, ARankThatEndsWithItsWorldHasFailedAlsoWithCodeZero) {
+  const Ended ended = run({TANDEM_PROGRAM, {"launch", "--ranks", "2", "--", THROWING_RANK, GetParam(), "exit", "1"}});
+  EXPECT_EQ(ended.exit_code, 3) << ended.how();
+  EXPECT_THAT(ended.err, HasSubstr("the run failed: first, rank 1 ended with exit code 0 in the middle of its work"));
+}
+
 INSTANTIATE_TEST_SUITE_P(Groups, ThrowingTest, ::testing::Values("host", "gloo"));
 
 }  // namespace

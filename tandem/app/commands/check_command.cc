@@ -1,6 +1,8 @@
 // The plan: load the plugins, play the environment (rl/env/check/env_check.h), and print what was seen and what was
 // found, as text or as JSON. Only faults make the command fail.
 #include <iostream>
+#include <sstream>
+#include <utility>
 
 #include "tandem/app/commands/commands.h"
 #include "tandem/app/run/quantity_text.h"
@@ -31,30 +33,30 @@ std::string range_of(const rl::ObservedLeaf& leaf) {
   return concat(least, " to ", most);
 }
 
-void print_agent(const rl::AgentSpec& agent, const rl::ObservedAgent& seen) {
+void print_agent(std::ostream& out, const rl::AgentSpec& agent, const rl::ObservedAgent& seen) {
   for (std::size_t l = 0; l < seen.leaves.size(); ++l)
-    std::cout << "  observation  " << rl::describe(agent.observation[l]) << ", seen " << range_of(seen.leaves[l])
-              << "\n";
-  std::cout << "  action       " << rl::describe(agent.action) << (agent.has_action_mask ? ", masked" : "") << "\n"
-            << "  rewards      " << range_of(seen.reward) << "\n";
-  if (seen.episode_return.count() > 0) std::cout << "  returns      " << range_of(seen.episode_return) << "\n";
+    out << "  observation  " << rl::describe(agent.observation[l]) << ", seen " << range_of(seen.leaves[l]) << "\n";
+  out << "  action       " << rl::describe(agent.action) << (agent.has_action_mask ? ", masked" : "") << "\n"
+      << "  rewards      " << range_of(seen.reward) << "\n";
+  if (seen.episode_return.count() > 0) out << "  returns      " << range_of(seen.episode_return) << "\n";
 }
 
-void print_text(const rl::EnvCheck& check) {
+std::string text_of(const rl::EnvCheck& check) {
+  std::ostringstream out;
   const rl::Moments& lengths = check.observed.lengths();
-  std::cout << check.spec.id << ": " << count_text(static_cast<double>(check.observed.agents()[0].reward.count()))
-            << " random steps, " << count_text(check.steps_per_second) << " a second\n";
+  out << check.spec.id << ": " << count_text(static_cast<double>(check.observed.agents()[0].reward.count()))
+      << " random steps, " << count_text(check.steps_per_second) << " a second\n";
   for (std::size_t agent = 0; agent < check.spec.agents.size(); ++agent) {
-    if (check.spec.agents.size() > 1) std::cout << "agent " << check.spec.agents[agent].name << "\n";
-    print_agent(check.spec.agents[agent], check.observed.agents()[agent]);
+    if (check.spec.agents.size() > 1) out << "agent " << check.spec.agents[agent].name << "\n";
+    print_agent(out, check.spec.agents[agent], check.observed.agents()[agent]);
   }
-  std::cout << "  episodes     "
-            << (lengths.count() == 0 ? "none ended"
-                                     : concat(lengths.count(), " ended, of ", range_of(lengths), " steps"))
-            << "\n\n";
+  out << "  episodes     "
+      << (lengths.count() == 0 ? "none ended" : concat(lengths.count(), " ended, of ", range_of(lengths), " steps"))
+      << "\n\n";
   for (const rl::Finding& finding : check.findings)
-    std::cout << align_left(name_of(finding.weight), 9) << finding.kind << ": " << finding.text << "\n";
-  if (check.findings.empty()) std::cout << "nothing was found\n";
+    out << align_left(name_of(finding.weight), 9) << finding.kind << ": " << finding.text << "\n";
+  if (check.findings.empty()) out << "nothing was found\n";
+  return std::move(out).str();
 }
 
 void write(JsonWriter& json, const char* key, const rl::Moments& values) {
@@ -95,7 +97,7 @@ ExitCode run_command(const CheckCommand& command, rl::EnvRegistry environments) 
   if (command.output == Output::kJson) {
     std::cout << to_json(check) << "\n";
   } else {
-    print_text(check);
+    std::cout << printable(text_of(check));
   }
   return check.has(rl::Weight::kFault) ? ExitCode::kUserCanFixIt : ExitCode::kDone;
 }

@@ -235,9 +235,9 @@ ExitCode run_command(const EnvsCommand& command, rl::EnvRegistry environments) {
     for (const Listed& environment : all) write_json(json, environment);
     std::cout << json.end_array().text() << "\n";
   } else if (command.name) {
-    std::cout << description(all.front());
+    std::cout << printable(description(all.front()));
   } else {
-    std::cout << list(all, false) << "\n" << list(all, true);
+    std::cout << printable(concat(list(all, false), "\n", list(all, true)));
   }
   return ExitCode::kDone;
 }

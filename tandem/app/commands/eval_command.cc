@@ -12,6 +12,7 @@
 #include "tandem/app/run/quantity_text.h"
 #include "tandem/app/train/build_run.h"
 #include "tandem/app/train/evaluate.h"
+#include "tandem/app/train/recorded_plugins.h"
 #include "tandem/app/train/run_checkpoint.h"
 #include "tandem/base/json_writer.h"
 #include "tandem/base/text.h"
@@ -195,7 +196,8 @@ ExitCode run_command(const EvalCommand& command, const rl::EnvRegistry& environm
   const model::Checkpoint checkpoint = find_checkpoint(command.source);
   TrainOptions options = options_of(checkpoint);
   take_env_options(command.env_options, options.env_options);
-  const rl::EnvRegistry known = environments_of(environments, options, command.plugins);
+  const rl::EnvRegistry known =
+      environments_of_record(environments, record_of(checkpoint, options, "eval", command.source), command.plugins);
   const rl::MultiAgentEntry* several = known.find_multi_agent(options.env);
   const rl::Spec whole = several != nullptr ? rl::whole_spec(several->spec) : known.spec(options.env);
   const Played played{
@@ -220,7 +222,8 @@ ExitCode run_command(const EvalCommand& command, const rl::EnvRegistry& environm
     std::vector<std::string> agents;
     for (const AgentEvaluation& agent : its.agents) agents.push_back(agent.agent);
     video.write(progress, whole.render_fps, std::move(agents));
-    std::cout << (command.output == Output::kJson ? json_of(its, played, video) : text_of(its, played) + video.text())
+    std::cout << (command.output == Output::kJson ? json_of(its, played, video)
+                                                  : printable(text_of(its, played) + video.text()))
               << "\n";
   } catch (const StoppedBySignal&) {
     progress.end();

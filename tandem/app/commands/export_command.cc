@@ -1,8 +1,8 @@
 #include <iostream>
 
 #include "tandem/app/commands/commands.h"
-#include "tandem/app/train/build_run.h"
 #include "tandem/app/train/evaluate.h"
+#include "tandem/app/train/recorded_plugins.h"
 #include "tandem/app/train/run_checkpoint.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
@@ -25,16 +25,17 @@ ExitCode run_command(const ExportCommand& command, const rl::EnvRegistry& enviro
   }
   const model::Checkpoint checkpoint = find_checkpoint(command.source);
   const TrainOptions options = options_of(checkpoint);
-  const TrainedPolicy trained =
-      load_policy(checkpoint, options, environments_of(environments, options, command.plugins), command.name);
+  const rl::EnvRegistry known =
+      environments_of_record(environments, record_of(checkpoint, options, "export", command.source), command.plugins);
+  const TrainedPolicy trained = load_policy(checkpoint, options, known, command.name);
   if (suffix == kScript) {
     rl::export_script(*trained.policy, &trained.normalizers, command.policy);
-    std::cout << command.policy.string() << "\n";
+    std::cout << printable(command.policy.string()) << "\n";
   }
   // `policy.pt` has `policy.safetensors` beside it.
   const std::filesystem::path weights = std::filesystem::path(command.policy).replace_extension(kWeights);
   rl::export_weights(*trained.policy, &trained.normalizers, weights);
-  std::cout << weights.string() << "\n";
+  std::cout << printable(weights.string()) << "\n";
   return ExitCode::kDone;
 }
 

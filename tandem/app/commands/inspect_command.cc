@@ -223,10 +223,10 @@ ExitCode run_command(const InspectCommand& command) {
   const bool json = command.output == Output::kJson;
   if (is_checkpoint(command.source)) {
     const model::Checkpoint checkpoint = model::Checkpoint::open(command.source);
-    std::cout << (json ? checkpoint_json(checkpoint) + "\n" : checkpoint_text(checkpoint));
+    std::cout << (json ? checkpoint_json(checkpoint) + "\n" : printable(checkpoint_text(checkpoint)));
   } else if (holds_run(command.source)) {
     const RunPaths paths{command.source};
-    std::cout << (json ? run_json(paths) + "\n" : run_text(paths));
+    std::cout << (json ? run_json(paths) + "\n" : printable(run_text(paths)));
   } else {
     throw ConfigError(concat(command.source.string(), " is neither a run folder nor a checkpoint"));
   }

@@ -9,12 +9,12 @@
 
 #include "tandem/app/commands/commands.h"
 #include "tandem/app/launch/supervisor.h"
-#include "tandem/base/hmac.h"
+#include "tandem/base/digest/hmac.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/departure.h"
 #include "tandem/comm/store/rendezvous.h"
-#include "tandem/comm/store/store.h"
 #include "tandem/comm/store/run_store.h"
+#include "tandem/comm/store/store.h"
 #include "tandem/concurrency/spin.h"
 #include "tandem/net/sockets.h"
 
@@ -54,9 +54,14 @@ ExitCode run_command(const LaunchCommand& command) {
             comm::report_end(*meeting, {rank, restarts}, how);
           },
       .is_complete = [&] { return comm::Rendezvous::is_over(*meeting); },
-      .is_left_behind = [&](int rank, int restarts) { return comm::is_left_behind(*meeting, {rank, restarts}); },
+      .is_left_behind =
+          [&](int rank, int restarts) {
+            return comm::is_left_behind(*meeting, {rank, restarts});
+          },
       .patience_with_stopped =
-          [&](int rank, int restarts) { return comm::patience_with_stopped(*meeting, {rank, restarts}); },
+          [&](int rank, int restarts) {
+            return comm::patience_with_stopped(*meeting, {rank, restarts});
+          },
       .patience_without_others = [&] { return comm::deadline_of_run(*meeting); },
   };
   const auto variables = [&](int rank, int restarts) {

@@ -6,7 +6,7 @@
 #include "tandem/app/config/configuration.h"
 #include "tandem/app/plot/run_picture.h"
 #include "tandem/app/run/seed_folders.h"
-#include "tandem/app/train/build_run.h"
+#include "tandem/app/train/recorded_plugins.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 
@@ -21,8 +21,10 @@ ExitCode run_command(const PlotCommand& command, const rl::EnvRegistry& environm
     faults.collect([&] {
       std::vector<RunPaths> found = seed_runs(folder);  // a folder of --seeds stands for its runs
       if (found.empty()) found.push_back(find_run(folder));
-      for (const RunPaths& paths : found)
-        runs.push_back({paths, threshold_of(environments, read_recorded(paths.config()))});
+      for (const RunPaths& paths : found) {
+        const TrainOptions options = read_recorded(paths.config());
+        runs.push_back({paths, threshold_of_record(environments, {options, paths.config(), {}})});
+      }
     });
   }
   faults.raise();
@@ -37,7 +39,7 @@ ExitCode run_command(const PlotCommand& command, const rl::EnvRegistry& environm
   }
   faults.raise();
   write_charts(charts, command.picture);
-  std::cout << command.picture.string() << "\n";
+  std::cout << printable(command.picture.string()) << "\n";
   return ExitCode::kDone;
 }
 

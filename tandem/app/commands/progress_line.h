@@ -25,7 +25,8 @@ class ProgressLine {
   /// Shows `line` now: for commands that have few of them.
   void show_now(const std::string& line) {
     shown_ = Clock::now();
-    std::cerr << (redraws_ ? concat("\r\x1b[K", line) : concat(line, "\n")) << std::flush;
+    const std::string shown = printable(line);
+    std::cerr << (redraws_ ? concat("\r\x1b[K", shown) : concat(shown, "\n")) << std::flush;
     is_on_line_ = redraws_;
   }
   /// `text()` makes the line, when one is due: five times a second on a terminal, else every ten seconds. So a call

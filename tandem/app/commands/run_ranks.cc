@@ -67,7 +67,7 @@ class LateStop {
 
 // Not in the log, which rank 0 has: any host's first rank can lose the store.
 void say_lost_news(const std::string& why) {
-  std::cerr << concat("tandem: warning: no more news of other hosts' progress (", why,
+  std::cerr << concat("tandem: warning: no more news of other hosts' progress (", printable(why),
                       "): rollouts no longer end early for them, and tandem top does not see them\n");
 }
 

@@ -17,6 +17,7 @@
 #include "tandem/app/run/run_log.h"
 #include "tandem/app/run/run_status.h"
 #include "tandem/app/train/build_run.h"
+#include "tandem/app/train/recorded_plugins.h"
 #include "tandem/app/train/run_checkpoint.h"
 #include "tandem/app/train/train.h"
 #include "tandem/base/atomic_file.h"
@@ -181,6 +182,15 @@ Surroundings surroundings_of(const rl::EnvRegistry& environments, int ranks, Ins
     const rl::Torso chosen = rl::chosen_torso(options.policy.torso, known.spec(options.env));
     return chosen == rl::Torso::kNone ? rl::Torso::kAuto : chosen;  // without images there is nothing to choose
   };
+  surroundings.require_own_plugins = [](const TrainOptions& options, const ConfigSources& sources) {
+    const std::string folder = sources.recorded->parent_path().string();
+    require_own_plugins({.options = options,
+                         .file = *sources.recorded,
+                         .command = sources.is_resume ? std::vector<std::string>{program_name(), "resume", folder}
+                                                      : std::vector<std::string>{program_name(), "train", "--resume",
+                                                                                 "must", "--run-dir", folder}});
+  };
+  surroundings.sha256_of_plugins = sha256_of_plugins;
   surroundings.environments_of_plugins = [](const TrainOptions& options) {
     const rl::EnvRegistry brought = with_plugins({}, options);
     std::vector<std::string> names;
@@ -268,8 +278,8 @@ bool leave_ended(const RunPaths& paths, const TrainOptions& options, const std::
   leader.dismiss(ExitCode::kDone);
   if (!options.quiet) {
     const std::string folder = paths.folder.string();
-    std::cout << "the run in " << folder << " " << how << " and is left as it is; `" << program_name() << " resume "
-              << folder << " " << flag << "` goes on with it\n";
+    std::cout << printable(concat("the run in ", folder, " ", how, " and is left as it is; `", program_name(),
+                                  " resume ", folder, " ", flag, "` goes on with it\n"));
   }
   return true;
 }
@@ -277,7 +287,7 @@ bool leave_ended(const RunPaths& paths, const TrainOptions& options, const std::
 void end_process(const HungThread& error) {
   const Failure failure = describe_failure(std::make_exception_ptr(error));
   std::cout << std::flush;
-  std::cerr << failure.message << std::flush;
+  std::cerr << printable(failure.message) << std::flush;
   // Destructors and exit handlers would join the thread that hangs.
   std::_Exit(static_cast<int>(failure.code));
 }

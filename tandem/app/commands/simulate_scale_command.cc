@@ -179,7 +179,7 @@ ExitCode run_command(const SimulateScaleCommand& command) {
   for (const std::vector<std::int64_t>* numbers : {&command.options.ranks, &command.options.model_ranks}) {
     for (const std::int64_t ranks : *numbers) findings.modelled.push_back(modelled(command.options, ranks));
   }
-  std::cout << (command.output == Output::kJson ? to_json(findings) + "\n" : to_text(findings));
+  std::cout << (command.output == Output::kJson ? to_json(findings) + "\n" : printable(to_text(findings)));
   if (command.options.picture) write_chart(chart_of(findings), *command.options.picture);
   return ExitCode::kDone;
 }

@@ -13,6 +13,7 @@
 #include "tandem/app/run/stop_signals.h"
 #include "tandem/app/run/terminal.h"
 #include "tandem/base/mutex.h"
+#include "tandem/base/text.h"
 
 namespace tandem::app {
 namespace {
@@ -40,7 +41,7 @@ void draw(const RunSeen& seen) {
   constexpr int kOtherLines = 5;  // the run, a remark, the heading, how many more, and the one below
   // The cursor goes home and lines are overwritten, each cleared to its end: clearing the screen first would flicker.
   std::string frame = "\033[H";
-  std::istringstream lines(top_text(seen, std::max(1, (has_size ? window.ws_row : 24) - kOtherLines)));
+  std::istringstream lines(printable(top_text(seen, std::max(1, (has_size ? window.ws_row : 24) - kOtherLines))));
   for (std::string line; std::getline(lines, line);) frame += line.substr(0, columns) + "\033[K\n";
   std::cout << frame << "\033[K\n\033[J" << std::flush;
 }
@@ -67,7 +68,7 @@ void show(const RunPaths& run) {
 ExitCode run_command(const TopCommand& command) {
   const RunPaths run = find_run(command.run);
   if (command.frames == Frames::kMany && can_redraw(STDOUT_FILENO)) show(run);
-  std::cout << top_text(look(run), kAll);  // on a terminal what was seen last stays
+  std::cout << printable(top_text(look(run), kAll));  // on a terminal what was seen last stays
   return ExitCode::kDone;
 }
 

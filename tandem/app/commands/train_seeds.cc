@@ -185,6 +185,15 @@ void write_interval(JsonWriter& json, const ReturnColumn& column) {
   json.key(prefix + "confidence_high").value(of.mean + of.half).key(prefix + "standard_deviation").value(of.deviation);
 }
 
+// As of a single run: what was learned is saved, and a picture that cannot be drawn is not worth a failure.
+void draw(const std::vector<PlottedRun>& runs, const std::filesystem::path& file) {
+  try {
+    write_charts(charts_of(runs), file);
+  } catch (const std::exception& error) {
+    std::cerr << concat("tandem: warning: the picture of the runs could not be drawn: ", printable(error.what()), "\n");
+  }
+}
+
 std::string to_json(const std::vector<SeedResult>& results) {
   JsonWriter json;
   json.begin_object();
@@ -234,7 +243,7 @@ ExitCode train_seeds(const TrainCommand& command, const rl::EnvRegistry& environ
     if (const ExitCode code = train(of_seed(command, seed, folder)); code != ExitCode::kDone) {
       if (options.quiet) return code;
       std::cout << "stopped in run " << i + 1 << " of " << command.seeds << "; the same command with --run-dir "
-                << folder.string() << " goes on\n";
+                << printable(folder.string()) << " goes on\n";
       return code;
     }
     results.push_back(result_of(seed, paths));
@@ -242,9 +251,10 @@ ExitCode train_seeds(const TrainCommand& command, const rl::EnvRegistry& environ
   }
   std::filesystem::current_path(start);
   write_file(folder / "seeds.json", to_json(results));
-  write_charts(charts_of(runs), folder / "curve.png");
+  draw(runs, folder / "curve.png");
   if (options.quiet) return ExitCode::kDone;
-  std::cout << to_text(results) << "in " << folder.string() << ": seeds.json, curve.png and a folder for each run\n";
+  std::cout << printable(concat(to_text(results), "in ", folder.string()))
+            << ": seeds.json, curve.png and a folder for each run\n";
   return ExitCode::kDone;
 }
 

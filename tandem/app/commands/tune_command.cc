@@ -277,7 +277,8 @@ ExitCode run_command(const TuneCommand& command, const rl::EnvRegistry& environm
   // Faults end the command before this line, so no minute is lost on a run that cannot be used.
   TuneFindings findings = tune(command, given, candidates, environments);
   const auto print = [&] {
-    std::cout << (command.output == Output::kJson ? to_json(findings) + "\n" : to_text(findings, program_name()));
+    std::cout << (command.output == Output::kJson ? to_json(findings) + "\n"
+                                                  : printable(to_text(findings, program_name())));
   };
   try {  // whatever fails, what was measured is shown
     require_promises_held(findings);

@@ -19,17 +19,6 @@ void append(std::vector<std::string>& faults, std::vector<std::string> more) {
   for (std::string& fault : more) faults.push_back(std::move(fault));
 }
 
-// An option that was asked for and would do nothing is a fault: someone expects something of it.
-// Presets and records may hold options without effect; only what a file or a flag asks for counts.
-void check_effects(Rules& rules) {
-  for (const auto& option : rules.table().options()) {
-    if (option->origin().layer < Layer::kFile || rules.table().has_effect(*option)) continue;
-    const Option::Needed& needed = option->needed();
-    if (rules.table().at(needed.key).is_faulty()) continue;
-    rules.fault(option->key(), concat("has no effect without ", needed.text()));
-  }
-}
-
 // What a run began with; one of a family that it was not given is as that of all.
 std::string text_in(const OptionTable& was, const std::string& key) {
   const Option* option = was.find(key);
@@ -144,7 +133,20 @@ class Assembly {
     }
   }
 
+  // A run folder may have come from anybody: nothing is loaded because it says so.
+  void require_own_plugins(const ConfigSources& sources) {
+    const Option& plugins = table_.at("plugins");
+    if (plugins.origin().layer != Layer::kRecord || plugins.is_faulty() || !surroundings_.require_own_plugins) return;
+    try {
+      surroundings_.require_own_plugins(options_, sources);
+    } catch (const ConfigError& error) {
+      append(faults_, error.faults());
+      throw ConfigError(faults_);
+    }
+  }
+
   Configuration finish(const char* title) {
+    resolve_plugins();
     resolve_counts_of_rank();
     resolve_shards();
     fit_shipped_counts();
@@ -243,6 +245,16 @@ class Assembly {
       notes_.push_back(concat("instructions: auto is ", name_of(most), ", which the processors of all ranks have"));
   }
 
+  // What is named now counts, and the user hears of it where that is not what a record or a file of his knows.
+  void resolve_plugins() {
+    if (!surroundings_.sha256_of_plugins) return;
+    std::vector<std::string> now = surroundings_.sha256_of_plugins(options_);
+    const std::vector<std::string> before = std::exchange(options_.plugin_sha256, now);
+    if (!before.empty() && before != now)
+      notes_.push_back(concat("the plugins are others than those that ", table_.at("plugin_sha256").origin().place,
+                              " recorded (plugin_sha256)"));
+  }
+
   // The choice needs the shapes of observations, so the environment is asked.
   void resolve_torso() {
     rl::Torso& torso = options_.policy.torso.kind;
@@ -312,28 +324,6 @@ class Assembly {
 
 }  // namespace
 
-std::vector<std::string> rule_faults(const TrainOptions& options, const OptionTable& table, int replicas) {
-  Rules rules(options, table, replicas);
-  // The order is the order of messages.
-  if (options.env.empty() && !rules.any_faulty({"env"}))
-    rules.fault("env",
-                "name an environment, e.g. --env CartPole-v1; `tandem envs` lists them, with --plugin those of a "
-                "plugin as well");
-  // A word that is no algorithm was refused by the table, so the option still names one that exists.
-  algorithm_of(options).check(rules);
-  const bool checks_each = options.gradient_check != sync::GradientCheck::kSum;
-  if (checks_each && options.strategy == sync::StrategyKind::kSyncReplicas &&
-      !rules.any_faulty({"gradient_check", "strategy"}))
-    rules.fault("gradient_check", "sync_replicas looks at each replica's gradient as it is; leave it at sum");
-  if (options.strategy == sync::StrategyKind::kLocalSteps) {
-    for (const sync::StrategyFault& found : sync::faults_of(options.local_steps))
-      if (!rules.any_faulty({found.option})) rules.fault(found.option, found.problem);
-  }
-  check_effects(rules);
-  check_policies_effects(rules);
-  return rules.faults();
-}
-
 TrainOptions asked_for(const ConfigSources& sources) {
   TrainOptions options;
   OptionTable table = option_table(options);
@@ -357,7 +347,10 @@ Configuration configure(const ConfigSources& sources, const Surroundings& surrou
   if (!sources.recorded) assembly.assign_preset();
   assembly.assign();
   if (sources.recorded && !sources.is_resume) assembly.compare_with(*sources.recorded);
-  if (sources.recorded) assembly.note_changes(*sources.recorded);
+  if (sources.recorded) {
+    assembly.note_changes(*sources.recorded);
+    assembly.require_own_plugins(sources);
+  }
   return assembly.finish(sources.recorded ? "The settings of this run, as resolved when it was last resumed."
                                           : "The settings of this run, as resolved.");
 }

@@ -58,6 +58,11 @@ struct Surroundings {
   /// Returns the value of `policy.torso: auto`; kAuto where there is nothing to choose. Throws ConfigError. Not given:
   /// kAuto.
   std::function<rl::Torso(const TrainOptions&)> choose_torso = {};
+  /// Throws ConfigError unless the plugins, which the record of a run alone names, may be loaded unasked. Called before
+  /// any function here that loads plugins. Not given: they may.
+  std::function<void(const TrainOptions&, const ConfigSources&)> require_own_plugins = {};
+  /// Returns the value of `plugin_sha256`. Not given: it stays as it is.
+  std::function<std::vector<std::string>(const TrainOptions&)> sha256_of_plugins = {};
   /// The names of the environments that the options' plugins bring, for a user who named none. Throws ConfigError. Not
   /// given: nothing is said.
   std::function<std::vector<std::string>(const TrainOptions&)> environments_of_plugins = {};

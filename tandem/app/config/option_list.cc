@@ -16,14 +16,18 @@ std::vector<std::string> names_of_algorithms(bool (*is_meant)(const Algorithm&))
   return names;
 }
 
-void add_env_options(OptionSection& run, TrainOptions& options) {
+void add_env_options(OptionSection& run, OptionSection& part, TrainOptions& options) {
   run.add("env", options.env, "Environment; `tandem envs` lists them.").flag("--env");
   run.add("env_options", options.env_options,
           "Options of the environment, NAME=VALUE each; `tandem envs NAME` lists them. Instead of a value: "
           "uniform(LOW, HIGH), log_uniform(LOW, HIGH) or choice(VALUE, ...), drawn for each episode, or linear(FROM, "
           "TO), which follows the run.")
       .flag("--env-option");
-  run.add("plugins", options.plugins, "Shared libraries that bring environments.").flag("--plugin").kept_absolute();
+  part.add("plugins", options.plugins, "Shared libraries that bring environments.").flag("--plugin").kept_absolute();
+  part.add(
+      "plugin_sha256", options.plugin_sha256,
+      "SHA-256 of each plugin. Tandem writes it: what a run folder names is loaded again only where it is the same "
+      "file, and yours.");
   run.add(
          "init_from", options.init_from,
          "A run, a checkpoint or a .safetensors file whose policies this run begins with; optimizer and counters begin "
@@ -40,7 +44,7 @@ void add_run_options(OptionTable& table, TrainOptions& options) {
   run.add("algo", options.algo, "Learning algorithm.")
       .one_of(names_of_algorithms([](const Algorithm&) { return true; }))
       .flag("--algo");
-  add_env_options(run, options);
+  add_env_options(run, part, options);
   part.add("total_steps", options.total_steps, "Environment steps of the run, over all environments.")
       .within(1, kLargestInteger)
       .flag("--total-steps");
@@ -221,6 +225,11 @@ void add_folder_options(OptionTable& table, TrainOptions& options) {
   checkpoint.add("every_seconds", options.checkpoint.every_seconds, "Seconds between two checkpoints.").at_least(0);
   checkpoint.add("keep_last", options.checkpoint.keep_last, "Checkpoints kept, besides the best one.").at_least(1);
   log.add("every_updates", options.log.every_updates, "Updates between two lines of metrics.jsonl.").at_least(1);
+  log.add("dense_lines", options.log.dense_lines,
+          "Lines of metrics.jsonl before they get rarer: beyond them, only every second update has one, and half as "
+          "many "
+          "again each time the run's length doubles.")
+      .at_least(1);
   log.add("level", options.log.level, "What log.txt holds.");
   log.add("tensorboard", options.log.tensorboard, "Also write the metrics for TensorBoard.");
   OptionSection call(table, "", {}, Lifetime::kCall);

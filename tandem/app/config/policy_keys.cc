@@ -6,6 +6,7 @@
 #include "tandem/app/config/nearest_name.h"
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
+#include "tandem/base/process.h"
 #include "tandem/base/text.h"
 
 namespace tandem::app {
@@ -172,6 +173,47 @@ bool any_remembers(const TrainOptions& options) {
     return settings_of_policy(options, policy.first).recurrent != Recurrence::kNone;
   };
   return options.policy.recurrent != Recurrence::kNone || std::ranges::any_of(options.policies, remembers);
+}
+
+namespace {
+
+// The parameters of the layers whose sizes the settings name, without those that depend on the environment.
+double least_parameters(const PolicySettings& policy) {
+  double dense = 0;
+  for (std::size_t i = 1; i < policy.hidden.size(); ++i)
+    dense += static_cast<double>(policy.hidden[i - 1]) * static_cast<double>(policy.hidden[i]);
+  if (policy.trunks == "separate") dense *= 2;
+  const auto size = static_cast<double>(policy.recurrent_size);
+  const double gates = policy.recurrent == Recurrence::kNone ? 0 : policy.recurrent == Recurrence::kLstm ? 4 : 3;
+  double convolutions = 0, before = 0;
+  if (policy.torso.kind == rl::Torso::kResidual) {
+    for (const std::int64_t channels : policy.torso.channels) {
+      const auto here = static_cast<double>(channels);
+      convolutions += 9 * here * (before + 2 * static_cast<double>(policy.torso.blocks) * here);
+      before = here;
+    }
+  }
+  return dense + gates * size * size + convolutions;
+}
+
+}  // namespace
+
+// Layers of 65536 by 65536 would keep the machine busy for half a minute before it finds that it has no more memory.
+void check_policies_sizes(Rules& rules) {
+  constexpr double kBytes = 4 * 4;  // of a parameter with its gradient and two moments, in single precision
+  const auto machine = static_cast<double>(machine_memory());
+  const auto check = [&](const std::string& key, const PolicySettings& policy) {
+    const double bytes = kBytes * least_parameters(policy);
+    if (bytes <= machine) return;
+    rules.fault(
+        key, concat("the policy's layers would have ", least_parameters(policy),
+                    " parameters or more; with gradients and the optimizer's moments they take ", fixed(bytes / 1e9, 0),
+                    " GB, and this machine has ", fixed(machine / 1e9, 0), " GB of memory: choose smaller layers"));
+  };
+  check("policy.hidden", rules.options().policy);
+  for (const auto& [name, own] : rules.options().policies) {
+    if (own.contains("hidden")) check(concat(kOne, name, ".hidden"), settings_of_policy(rules.options(), name));
+  }
 }
 
 // As check_effects() of configuration.cc, by what is in force for the one policy.

@@ -36,4 +36,7 @@ void add_policies_keys(OptionTable& table, TrainOptions& options);
 /// Adds a fault for each setting of a single policy that was asked for and does nothing beside its others.
 void check_policies_effects(Rules& rules);
 
+/// Adds a fault for each policy whose layers cannot fit into this machine's memory, by arithmetic alone.
+void check_policies_sizes(Rules& rules);
+
 }  // namespace tandem::app

@@ -118,5 +118,14 @@ TEST_F(PolicyKeysTest, WhatIsWrongNamesTheKeyAndWhatWouldWork) {
   EXPECT_THAT(option_listing(option_table(options)), HasSubstr("policies.NAME.KEY"));
 }
 
+// Nothing of that size is ever allocated: the sizes are multiplied, and compared with the machine's memory.
+TEST_F(PolicyKeysTest, LayersThatNoMemoryHoldsAreRefusedByArithmetic) {
+  const std::string wide = "[65536, 65536, 65536, 65536, 65536, 65536, 65536, 65536, 65536]";
+  EXPECT_THAT(fault("policy.hidden: " + wide), HasSubstr("parameters or more"));
+  EXPECT_THAT(fault("policies.prey.hidden: " + wide), HasSubstr("policies.prey.hidden"));
+  EXPECT_THAT(fault("policy: {recurrent: lstm, hidden: " + wide + "}"), HasSubstr("GB of memory"));
+  EXPECT_EQ(fault("policy: {hidden: [4096, 4096], recurrent: gru, recurrent_size: 1024}"), "no fault");
+}
+
 }  // namespace
 }  // namespace tandem::app

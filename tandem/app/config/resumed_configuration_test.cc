@@ -80,6 +80,37 @@ TEST_F(ConfigurationTest, WhatAResumeMayChangeIsSaidWithWhatItWas) {
   EXPECT_THROW((void)reconfigure(config, {flag("ppo.gamma", "0.9")}, surroundings), ConfigError);
 }
 
+// Whoever made the record did not ask this user.
+TEST_F(ConfigurationTest, PluginsThatTheRecordAloneNamesAreAskedAboutBeforeAnythingLoadsThem) {
+  Surroundings asking = surroundings;
+  std::vector<std::string> calls;
+  asking.require_own_plugins = [&](const TrainOptions&, const ConfigSources& sources) {
+    calls.push_back("asked about " + sources.recorded->filename().string());
+    throw ConfigError("not yours");
+  };
+  asking.sha256_of_plugins = [&](const TrainOptions&) {
+    calls.emplace_back("hashed");
+    return std::vector<std::string>{"12ab"};
+  };
+  asking.choose_torso = [&](const TrainOptions&) {
+    calls.emplace_back("loaded");
+    return rl::Torso::kAuto;
+  };
+  const std::filesystem::path config = folder / "config.yaml";
+  const Configuration begun = app::configure({file("env: Mine-v0\nplugins: [a.so]\n")}, asking);
+  EXPECT_THAT(begun.yaml, HasSubstr("plugin_sha256: [12ab]"));
+  EXPECT_THAT(std::exchange(calls, {}), ElementsAre("hashed", "loaded")) << "a file that the user names";
+  write_file(config, begun.yaml);
+  EXPECT_THROW((void)reconfigure(config, {}, asking), ConfigError);
+  EXPECT_THAT(std::exchange(calls, {}), ElementsAre("asked about config.yaml"));
+  // The run's new plugin is another file than that of the record.
+  asking.sha256_of_plugins = [](const TrainOptions&) { return std::vector<std::string>{"34cd"}; };
+  const Configuration named = reconfigure(config, {flag("plugins", "b.so")}, asking);
+  EXPECT_THAT(calls, ElementsAre("loaded"));
+  EXPECT_EQ(named.options.plugin_sha256, std::vector<std::string>{"34cd"});
+  EXPECT_THAT(named.notes, Contains(AllOf(HasSubstr("the plugins are others"), HasSubstr("config.yaml"))));
+}
+
 TEST_F(ConfigurationTest, RecordedOptionsAreReadWithoutLookingAnythingUp) {
   EXPECT_EQ(read_recorded("env: Missing-v0\ndevices: tpu\nseed: 5\n", "c.yaml").seed, 5);
   EXPECT_THROW((void)read_recorded("sed: 5\n", "c.yaml"), ConfigError);

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "tandem/app/config/option_table.h"
+#include "tandem/app/run/line_schedule.h"
 #include "tandem/app/run/run_log.h"
 #include "tandem/base/cpu.h"
 #include "tandem/device/cuda_kernels.h"
@@ -118,10 +119,14 @@ struct EvalSettings {
 struct LogSettings {
   /// Updates from one line of metrics.jsonl to the next.
   std::int64_t every_updates = 1;
+  /// Lines of metrics.jsonl before they get rarer, as LineSchedule says.
+  std::int64_t dense_lines = 100'000;
   /// The least that log.txt takes.
   Severity level = Severity::kInfo;
   /// Also write the metrics as TensorBoard reads them.
   bool tensorboard = false;
+
+  [[nodiscard]] LineSchedule lines() const { return {.every = every_updates, .dense = dense_lines}; }
 };
 
 /// Absent optionals mean what their comments say; configure() fills those that
@@ -135,6 +140,8 @@ struct TrainOptions {
   std::vector<std::string> env_options = {};
   /// Absolute once read, since a run may be resumed from another folder.
   std::vector<std::filesystem::path> plugins = {};
+  /// Of each plugin, in hexadecimal digits, as configure() found them.
+  std::vector<std::string> plugin_sha256 = {};
   /// A run, a checkpoint or a file of weights whose policies this run begins with (train/warm_start.h); with or without
   /// its normalisers.
   std::optional<std::filesystem::path> init_from = {};

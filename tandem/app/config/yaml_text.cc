@@ -1,5 +1,5 @@
-// Reading: a text is parsed twice: by events, which find a second document safely, and then into nodes, which
-// read_section() walks along the table's sections. Sizes are bounded before parsing, since files come from users.
+// Reading: a text is parsed twice: by events, which count its costs and find a second document safely, and then into
+// nodes, which read_section() walks along the table's sections.
 // Writing: one option a line, so that lines of an earlier text can be matched by their keys. The fuzz target checks
 // that any settings read back as the same.
 #include "tandem/app/config/yaml_text.h"
@@ -8,44 +8,62 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <fstream>
 #include <map>
 #include <sstream>
 #include <system_error>
 #include <utility>
 
+#include "tandem/base/atomic_file.h"
+#include "tandem/base/budget.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 
 namespace tandem::app {
 namespace {
 
-// bytes
-constexpr std::size_t kLargestFile = 1 << 20;
-constexpr std::size_t kMostSettings = 1000;  // far more than there are options
+constexpr std::uint64_t kLargestFile = 1 << 20;  // bytes
+constexpr std::size_t kMostSettings = 1000;      // far more than there are options
+constexpr Bounds kYamlBounds{.bytes = kLargestFile, .items = 100'000, .depth = 32};
 
-// Takes what a document holds, and nothing of it.
-class Ignored final : public YAML::EventHandler {
+// Takes what a document holds, and nothing of it but its costs: yaml-cpp makes a few hundred bytes of each node.
+class Counted final : public YAML::EventHandler {
  public:
+  explicit Counted(Budget& budget) : budget_(budget) {}
+
   void OnDocumentStart(const YAML::Mark&) override {}
   void OnDocumentEnd() override {}
-  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
-  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
-  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&) override {}
-  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
-  void OnSequenceEnd() override {}
-  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
-  void OnMapEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override { budget_.take_items(); }
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override { budget_.take_items(); }
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&) override {
+    budget_.take_items();
+  }
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+    begin();
+  }
+  void OnSequenceEnd() override { budget_.ascend(); }
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+    begin();
+  }
+  void OnMapEnd() override { budget_.ascend(); }
+
+ private:
+  void begin() {
+    budget_.take_items();
+    budget_.descend();
+  }
+
+  Budget& budget_;
 };
 
-// YAML::LoadAll() would never end on a comma where a document should begin: yaml-cpp 0.7 makes an empty document of it
-// and stays where it is.
+// Counts the costs of the text on the way. YAML::LoadAll() would never end on a comma where a document should begin:
+// yaml-cpp 0.7 makes an empty document of it and stays where it is.
 bool goes_on_after_a_document(const std::string& text) {
+  Budget budget(kYamlBounds);
+  budget.take_bytes(text.size());
   std::istringstream stream(text);
   YAML::Parser parser(stream);
-  Ignored ignored;
-  return parser.HandleNextDocument(ignored) && parser.HandleNextDocument(ignored);
+  Counted counted(budget);
+  return parser.HandleNextDocument(counted) && parser.HandleNextDocument(counted);
 }
 
 class Reader {
@@ -60,6 +78,8 @@ class Reader {
       } else {
         read_document(YAML::Load(text));
       }
+    } catch (const DataError& error) {
+      fault(concat(error.what(), ", which no configuration does"));
     } catch (const YAML::Exception& error) {
       result_.faults.push_back(concat(place(error.mark), ", column ", error.mark.column + 1, ": ", error.msg));
     }
@@ -185,18 +205,11 @@ std::string read_text(const std::filesystem::path& file) {
   if (std::filesystem::is_directory(file, ignored)) {
     throw ConfigError(concat(file.string(), " is a folder; name a YAML file"));
   }
-  std::ifstream in(file, std::ios::binary);
-  // One byte more than is allowed tells a file that is too large, also where its size cannot be asked, as of a pipe.
-  std::string text(kLargestFile + 1, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(in.gcount()));
-  if (!in.is_open() || in.bad())
-    throw ConfigError(
-        concat("cannot read the configuration ", file.string(), ": ", std::generic_category().message(errno)));
-  if (text.size() > kLargestFile) {
-    throw ConfigError(concat(file.string(), " is larger than ", kLargestFile, " bytes; this is no configuration"));
+  try {
+    return read_file(file, kLargestFile);
+  } catch (const CheckpointError& error) {
+    throw ConfigError(concat("the configuration: ", error.what()));
   }
-  return text;
 }
 
 std::string config_text(const OptionTable& table, std::string_view title, std::string_view recorded) {

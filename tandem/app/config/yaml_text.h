@@ -26,12 +26,13 @@ struct YamlSettings {
 };
 
 /// `name` is how messages call the text: "train.yaml:3".
-/// Values stay texts: the option that takes one decides its type. More than 1000 settings are a fault.
+/// Values stay texts: the option that takes one decides its type. More than 1000 settings are a fault, and so are more
+/// than 1 MiB, 100,000 values, or 32 levels of nesting.
 [[nodiscard]] YamlSettings read_yaml(std::string_view text, const std::string& name, Layer layer,
                                      const OptionTable& table);
 
 /// The text of a configuration file. Throws ConfigError when it cannot be read or is too large to be one.
-/// The limit is 1 MiB. A folder is refused, too.
+/// The limit is 1 MiB. A folder, a pipe and a device are refused, too.
 [[nodiscard]] std::string read_text(const std::filesystem::path& file);
 
 /// Every option that a run records (Lifetime kRun and kPart) and that has an effect, in sections, with a comment where

@@ -53,6 +53,18 @@ TEST_F(YamlSourceTest, TheTopIsOneMapping) {
   EXPECT_THAT(read(std::string("env: \0a", 7)).faults, ElementsAre(HasSubstr("zero byte")));
 }
 
+TEST_F(YamlSourceTest, TheCostsOfATextAreBounded) {
+  const auto refused = [this](const std::string& text, const char* why) {
+    EXPECT_THAT(read(text).faults, ElementsAre(HasSubstr(why)));
+    EXPECT_THAT(read(text).settings, IsEmpty());
+  };
+  std::string list = "seed: [";
+  for (int i = 0; i < 100'001; ++i) list += "a,";
+  refused(list + "]", "more than 100000 values");
+  refused("seed: " + std::string(100, '[') + std::string(100, ']'), "nested more than 32 levels");
+  refused("env: a\n" + std::string(1 << 20, '#'), "more than 1048576 bytes");
+}
+
 TEST_F(YamlSourceTest, AnUnknownSectionIsOneFaultWithTheNearestSection) {
   const YamlSettings read = this->read("polcy:\n  hidden: [64]\n  activation: tanh\n");
   EXPECT_THAT(table.assign(read.settings),

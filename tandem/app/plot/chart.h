@@ -72,10 +72,11 @@ inline void write_chart(const Chart& chart, const std::filesystem::path& file, c
 }
 
 /// Fields `x` and `y` of the lines of a metrics.jsonl. Lines without a number in either are left out, and so is an
-/// unfinished last line, since the run may still be going on. Throws CheckpointError when the file cannot be read and
-/// DataError when another line is no JSON.
+/// unfinished last line, since the run may still be going on. Of more than `most` points, as many are left out evenly
+/// as it takes; the last one never. Throws CheckpointError when the file cannot be read and DataError when another line
+/// is no JSON.
 [[nodiscard]] std::vector<Point> read_points(const std::filesystem::path& metrics, std::string_view x,
-                                             std::string_view y);
+                                             std::string_view y, std::size_t most = std::size_t{1} << 22);
 
 /// Each point as the mean of those up to `half_window` before and after it, as many on either side: the first and the
 /// last are as they are, and a curve that rises is not lifted at its start.

@@ -3,21 +3,50 @@
 
 #include "tandem/app/plot/chart.h"
 #include "tandem/app/run/mean_interval.h"
-#include "tandem/base/atomic_file.h"
 #include "tandem/base/error.h"
+#include "tandem/base/input_file.h"
 #include "tandem/base/json_reader.h"
 #include "tandem/base/text.h"
 
 namespace tandem::app {
 namespace {
 
-void add_point(const JsonValue& line, std::string_view x, std::string_view y, std::vector<Point>& points) {
+std::optional<Point> point_of(const JsonValue& line, std::string_view x, std::string_view y) {
   const JsonValue* x_value = line.find(x);
   const JsonValue* y_value = line.find(y);
-  if (x_value == nullptr || y_value == nullptr || !x_value->is_number() || !y_value->is_number()) return;
+  if (x_value == nullptr || y_value == nullptr || !x_value->is_number() || !y_value->is_number()) return std::nullopt;
   const Point point{x_value->as_double(), y_value->as_double()};
-  if (std::isfinite(point.x) && std::isfinite(point.y)) points.push_back(point);
+  return std::isfinite(point.x) && std::isfinite(point.y) ? std::optional(point) : std::nullopt;
 }
+
+// Takes any number of points and holds at most so many, evenly: when there are too many, every second one goes, and of
+// those that follow as many.
+class ThinPoints {
+ public:
+  explicit ThinPoints(std::size_t most) : most_(most) {}
+
+  void add(const Point& point) {
+    last_ = point;
+    if (seen_++ % stride_ != 0) return;
+    points_.push_back(point);
+    if (points_.size() <= most_) return;
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < points_.size(); i += 2) points_[kept++] = points_[i];
+    points_.resize(kept);
+    stride_ *= 2;
+  }
+  // The last point is there in any case.
+  std::vector<Point> take() && {
+    if (seen_ > 0 && (seen_ - 1) % stride_ != 0) points_.push_back(last_);
+    return std::move(points_);
+  }
+
+ private:
+  const std::size_t most_;
+  std::vector<Point> points_;
+  Point last_;
+  std::size_t seen_ = 0, stride_ = 1;
+};
 
 Point mean_of(const std::vector<Point>& points, std::size_t begin, std::size_t end) {
   Point sum;
@@ -31,22 +60,18 @@ Point mean_of(const std::vector<Point>& points, std::size_t begin, std::size_t e
 
 }  // namespace
 
-std::vector<Point> read_points(const std::filesystem::path& metrics, std::string_view x, std::string_view y) {
-  const std::string text = read_file(metrics);
-  std::vector<Point> points;
-  std::size_t begin = 0;
-  for (int number = 1; begin < text.size(); ++number) {
-    const std::size_t end = text.find('\n', begin);
-    // A line without an end is still being written.
-    if (end == std::string::npos) break;
+std::vector<Point> read_points(const std::filesystem::path& metrics, std::string_view x, std::string_view y,
+                               std::size_t most) {
+  LineReader lines(metrics);  // a line without an end, which is still being written, is none
+  ThinPoints points(most);
+  while (const std::optional<std::string_view> line = lines.next()) {
     try {
-      add_point(read_json(std::string_view(text).substr(begin, end - begin)), x, y, points);
+      if (const std::optional<Point> point = point_of(read_json(*line), x, y)) points.add(*point);
     } catch (const JsonError& error) {
-      throw DataError(concat(metrics.string(), ":", number, ": no line of metrics: ", error.what()));
+      throw DataError(concat(metrics.string(), ":", lines.number(), ": no line of metrics: ", error.what()));
     }
-    begin = end + 1;
   }
-  return points;
+  return std::move(points).take();
 }
 
 // Prefix sums make the work independent of the window's width.

@@ -17,6 +17,15 @@ TEST(ReadPointsTest, LeavesOutWhatHasNoNumberAndAnUnfinishedLine) {
   EXPECT_THAT(read_points(folder / "m", "x", "y"), ElementsAre(Point{2, 5}, Point{4, 6.5}));
 }
 
+TEST(ReadPointsTest, OfManyLinesEvenlySomeAreKeptAndTheLast) {
+  const TemporaryFolder folder;
+  std::string lines;
+  for (int i = 0; i < 23; ++i) lines += "{\"x\":" + std::to_string(i) + ",\"y\":0}\n";
+  write_file(folder / "m", lines);
+  EXPECT_THAT(read_points(folder / "m", "x", "y", 6), ElementsAre(Point{0, 0}, Point{4, 0}, Point{8, 0}, Point{12, 0},
+                                                                  Point{16, 0}, Point{20, 0}, Point{22, 0}));
+}
+
 TEST(ReadPointsTest, ABrokenLineIsNamed) {
   const TemporaryFolder folder;
   write_file(folder / "m", "{\"x\":1,\"y\":2}\nnonsense\n");

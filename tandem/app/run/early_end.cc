@@ -17,13 +17,14 @@
 #include <optional>
 #include <string_view>
 
+#include "tandem/app/exit_code.h"
 #include "tandem/base/mutex.h"
 #include "tandem/base/text.h"
 
 namespace tandem::app {
 namespace {
 
-constexpr int kRunFailed = 3;
+constexpr int kRunFailed = static_cast<int>(ExitCode::kRunFailed);
 constexpr unsigned kPatience = 10;  // seconds that the last acts get
 
 using LastAct = std::function<void(const std::string&)>;

@@ -60,7 +60,7 @@ class TerminalProgress final : public Progress {
  private:
   // One column stays free: a full line would wrap, and the next one could not be drawn over it.
   void show(const UpdateMetrics& metrics, const ProgressGoal& goal, double seconds_left) override {
-    line_ = progress_line(metrics, goal, seconds_left, columns_of(descriptor_) - 1);
+    line_ = printable(progress_line(metrics, goal, seconds_left, columns_of(descriptor_) - 1));
     write_all(descriptor_, concat(kClear, line_));
   }
   void print(std::string_view line) override { write_all(descriptor_, concat(kClear, line, "\n", line_)); }
@@ -82,7 +82,7 @@ class PlainProgress final : public Progress {
  private:
   void show(const UpdateMetrics& metrics, const ProgressGoal& goal, double seconds_left) override {
     constexpr int kEverything = 1000;
-    print(progress_text(metrics, goal, seconds_left, kEverything));
+    print(printable(progress_text(metrics, goal, seconds_left, kEverything)));
   }
   void print(std::string_view line) override { write_all(descriptor_, concat(line, "\n")); }
 
@@ -149,7 +149,7 @@ void Progress::update(const UpdateMetrics& metrics) {
 
 void Progress::say(std::string_view line) {
   const MutexLock lock(mutex_);
-  print(line);
+  print(printable(line));
 }
 
 void Progress::finish() {

@@ -53,7 +53,7 @@ class Progress {
   void start(const ProgressGoal& goal);
   /// An update is done.
   void update(const UpdateMetrics& metrics);
-  /// A line of its own, above the progress where that is redrawn.
+  /// A line of its own, above the progress where that is redrawn. Control characters in it are shown, not obeyed.
   void say(std::string_view line);
   /// The last update stays on the screen. Also called by nobody but the end of the run.
   void finish();

@@ -19,6 +19,7 @@
 #include "tandem/app/run/seed_folders.h"
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/error.h"
+#include "tandem/base/input_file.h"
 #include "tandem/base/json_reader.h"
 #include "tandem/base/text.h"
 
@@ -99,6 +100,18 @@ std::string time_text(std::chrono::system_clock::time_point now) {
   return {text, std::strftime(text, sizeof(text), "%Y%m%d-%H%M%S", &local)};
 }
 
+// A run appends to these files or writes over them; all others are replaced whole. Where somebody else made the folder,
+// they could be links to files of the user's.
+void require_no_links(const fs::path& folder) {
+  for (const char* name : {RunLock::kFileName, "metrics.jsonl", "rollouts.jsonl", "log.txt", "status.json.part"}) {
+    std::error_code ignored;
+    if (!fs::is_symlink(folder / name, ignored)) continue;
+    throw ConfigError(concat((folder / name).string(),
+                             " is a symbolic link, and a run writes into its own folder only: ",
+                             "put the file itself there, or remove the link"));
+  }
+}
+
 [[noreturn]] void refuse_run(const fs::path& folder) {
   throw ConfigError(concat(folder.string(), " holds a run already, and a run is never overwritten; go on with it by `",
                            program_name(), " resume ", folder.string(),
@@ -121,9 +134,8 @@ void write_holder(int descriptor) {
 }  // namespace
 
 RunLock::RunLock(const fs::path& folder)
-    : file_(::open((folder / kFileName).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
+    : file_(open_regular("write to the run folder: create", folder / kFileName, O_RDWR | O_CREAT)) {
   const fs::path file = folder / kFileName;
-  if (!file_.is_open()) throw_file_error("write to the run folder: create", file, errno);
   // is_held() takes a shared lock for an instant; one such look must not refuse a run.
   constexpr int kTries = 5;
   int reason = EWOULDBLOCK;
@@ -141,7 +153,8 @@ RunLock::RunLock(const fs::path& folder)
 }
 
 bool RunLock::is_held(const fs::path& folder) {
-  const Descriptor file(::open((folder / kFileName).c_str(), O_RDONLY | O_CLOEXEC));
+  // Another kind of file under this name is nobody's lock; opening a pipe would wait.
+  const Descriptor file(::open((folder / kFileName).c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   // A shared lock does not disturb other lookers. It ends when the descriptor is closed on return.
   return file.is_open() && ::flock(file.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
@@ -223,6 +236,7 @@ void require_free(const fs::path& folder) {
 RunFolder RunFolder::create(const fs::path& folder, std::string_view config) {
   require_free(folder);
   make_folder(folder);
+  require_no_links(folder);
   RunLock lock(folder);
   // Another process may have begun a run between the look and the lock.
   if (content_of(folder) == FolderContent::kRun) refuse_run(folder);
@@ -237,6 +251,7 @@ RunFolder RunFolder::create(const fs::path& folder, std::string_view config) {
 RunFolder RunFolder::open(const fs::path& folder) {
   RunPaths paths = find_run(folder);
   paths.base = fs::current_path();
+  require_no_links(folder);
   RunLock lock(folder);
   return {std::move(paths), std::move(lock)};
 }

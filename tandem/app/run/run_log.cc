@@ -4,11 +4,11 @@
 #include <unistd.h>
 
 #include <array>
-#include <cerrno>
 #include <cstdio>
 #include <ctime>
 
-#include "tandem/base/atomic_file.h"
+#include "tandem/base/input_file.h"
+#include "tandem/base/text.h"
 
 namespace tandem::app {
 namespace {
@@ -31,7 +31,7 @@ std::string log_line(std::chrono::system_clock::time_point time, Severity severi
   std::snprintf(stamp.data() + size, stamp.size() - size, ".%03dZ", static_cast<int>(milliseconds));
   // Indented further lines keep a multi-line text from looking like several entries.
   std::string line = std::string(stamp.data()) + " " + word_of(severity) + "  ";
-  for (const char c : text) {
+  for (const char c : printable(text)) {
     line += c;
     if (c == '\n') line += "    ";
   }
@@ -41,10 +41,8 @@ std::string log_line(std::chrono::system_clock::time_point time, Severity severi
 RunLog::RunLog(const std::filesystem::path& file, Severity least, Listener listener)
     : least_(least),
       listener_(std::move(listener)),
-      file_(::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)),
-      identity_(FileIdentity::of(file_)) {
-  if (!file_.is_open()) throw_file_error("open", file, errno);
-}
+      file_(open_regular("open", file, O_WRONLY | O_CREAT | O_APPEND)),
+      identity_(FileIdentity::of(file_)) {}
 
 void RunLog::write(Severity severity, std::string_view text) {
   if (severity >= least_) {

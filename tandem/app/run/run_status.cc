@@ -1,15 +1,19 @@
 #include "tandem/app/run/run_status.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
-#include <fstream>
 
 #include "tandem/app/run/update_metrics.h"
 #include "tandem/base/atomic_file.h"
+#include "tandem/base/input_file.h"
 #include "tandem/base/json_reader.h"
 #include "tandem/base/json_writer.h"
+#include "tandem/base/text.h"
 
 namespace tandem::app {
 
@@ -48,17 +52,15 @@ std::string to_json(const RunStatus& status) {
 void write_status(const std::filesystem::path& file, const RunStatus& status) {
   // write_file() would sync the disk, twice a second: this file is worth less than that.
   const std::filesystem::path part = file.string() + ".part";
-  std::ofstream out(part, std::ios::trunc);
-  out << to_json(status) << "\n";
-  out.close();
-  if (!out) throw_file_error("write", part, errno != 0 ? errno : EIO);
+  const std::string line = to_json(status) + "\n";
+  const Descriptor out = open_regular("write", part, O_WRONLY | O_CREAT | O_TRUNC);
+  const ssize_t written = ::write(out.get(), line.data(), line.size());
+  if (written != static_cast<ssize_t>(line.size())) throw_file_error("write", part, written < 0 ? errno : ENOSPC);
   if (std::rename(part.c_str(), file.c_str()) != 0) throw_file_error("replace", file, errno);
 }
 
-std::optional<RunStatus> read_status(const std::filesystem::path& file) {
-  std::error_code ignored;
-  if (!std::filesystem::exists(file, ignored)) return std::nullopt;
-  const JsonValue json = read_json(read_file(file));
+RunStatus parse_status(std::string_view text) {
+  const JsonValue json = read_json(text);
   RunStatus status{.env = json.at("env").as_string(),
                    .algo = json.at("algo").as_string(),
                    .state = json.at("state").as_string(),
@@ -80,6 +82,17 @@ std::optional<RunStatus> read_status(const std::filesystem::path& file) {
                             .wait_share = number(rank, "wait_share")});
   }
   return status;
+}
+
+std::optional<RunStatus> read_status(const std::filesystem::path& file) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(file, ignored)) return std::nullopt;
+  const std::string text = read_file(file, kLargestJsonFile);
+  try {
+    return parse_status(text);
+  } catch (const JsonError& error) {
+    throw DataError(concat(file.string(), " is no status of a run: ", error.what()));
+  }
 }
 
 }  // namespace tandem::app

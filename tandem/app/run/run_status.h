@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tandem/base/process.h"
@@ -59,6 +60,8 @@ inline constexpr const char* kRunning = "running";
 
 /// Replaces the file. Throws CheckpointError when the disk refuses.
 void write_status(const std::filesystem::path& file, const RunStatus& status);
+/// The status that to_json() wrote. Safe on any bytes. Throws JsonError for another text.
+[[nodiscard]] RunStatus parse_status(std::string_view text);
 /// Nothing when there is no such file. Throws CheckpointError when it cannot be read, DataError when it is none.
 [[nodiscard]] std::optional<RunStatus> read_status(const std::filesystem::path& file);
 

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "tandem/app/run/quantity_text.h"
-#include "tandem/base/atomic_file.h"
+#include "tandem/base/input_file.h"
 #include "tandem/base/text.h"
 
 namespace tandem::app {
@@ -40,12 +40,8 @@ Record to_record(const UpdateMetrics& metrics) {
 
 JsonValue read_last_line(const std::filesystem::path& file) {
   if (!std::filesystem::exists(file)) return JsonValue(nullptr);
-  std::string text = read_file(file);
-  // A text behind the last line feed is a line that a killed process did not finish, so it is left out.
-  const std::size_t end = text.rfind('\n');
-  text.resize(end == std::string::npos ? 0 : end);
-  const std::string line = text.substr(text.rfind('\n') + 1);  // npos + 1 is 0
-  return line.empty() ? JsonValue(nullptr) : read_json(line);
+  const std::optional<std::string> line = last_line(file);
+  return !line || line->empty() ? JsonValue(nullptr) : read_json(*line);
 }
 
 std::optional<std::int64_t> last_update(const std::filesystem::path& file) {
@@ -54,7 +50,12 @@ std::optional<std::int64_t> last_update(const std::filesystem::path& file) {
   return line.at("updates").as_int64();
 }
 
+// Records compare names one by one, so their number is bounded.
 UpdateMetrics from_line(const JsonValue& line) {
+  constexpr std::size_t kMostFields = 10'000;
+  if (line.as_object().size() > kMostFields)
+    throw DataError(
+        concat("a line of metrics with ", line.as_object().size(), " fields; at most ", kMostFields, " are read"));
   UpdateMetrics metrics{.updates = line.at("updates").as_int64(),
                         .env_steps = line.at("env_steps").as_int64(),
                         .wall_s = number(line, "wall_s"),

@@ -1,5 +1,6 @@
 #include "tandem/app/run/update_metrics.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -50,6 +51,13 @@ TEST(UpdateMetricsTest, ThePolicyThatIsNamedFirstIsFound) {
   EXPECT_EQ(first_policy(figures), "");
   figures.add("policy/red/left/episodes", std::int64_t{1}).add("policy/blue/episodes", std::int64_t{2});
   EXPECT_EQ(first_policy(figures), "red/left");
+}
+
+TEST(UpdateMetricsTest, ALineOfTooManyFieldsIsRefused) {
+  std::string line = "{\"updates\":1";
+  for (int i = 0; i < 10'000; ++i) line += ",\"f" + std::to_string(i) + "\":0";
+  EXPECT_THAT([&] { (void)from_line(read_json(line + "}")); },
+              ::testing::ThrowsMessage<DataError>(::testing::HasSubstr("10001 fields")));
 }
 
 }  // namespace

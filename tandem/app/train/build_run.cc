@@ -19,16 +19,13 @@ sync::StrategyOptions strategy_options(const TrainOptions& options) {
   return sync::options_of(options.strategy);
 }
 
-rl::EnvRegistry with_plugins(rl::EnvRegistry environments, const TrainOptions& options,
-                             const std::vector<std::filesystem::path>& instead) {
-  for (const std::filesystem::path& plugin : instead.empty() ? options.plugins : instead)
-    environments.load_plugin(plugin);
+rl::EnvRegistry with_plugins(rl::EnvRegistry environments, const TrainOptions& options) {
+  for (const std::filesystem::path& plugin : options.plugins) environments.load_plugin(plugin);
   return environments;
 }
 
-rl::EnvRegistry environments_of(const rl::EnvRegistry& environments, const TrainOptions& options,
-                                const std::vector<std::filesystem::path>& instead) {
-  rl::EnvRegistry known = with_plugins(environments, options, instead);
+rl::EnvRegistry environments_of(const rl::EnvRegistry& environments, const TrainOptions& options) {
+  rl::EnvRegistry known = with_plugins(environments, options);
   known.set_options(options.env, option_texts(options.env_options));
   return known;
 }

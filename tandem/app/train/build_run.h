@@ -22,15 +22,13 @@
 
 namespace tandem::app {
 
-/// `environments` with the plugins of the options, or with `instead` where some are given: a run's may have moved.
-/// Loads the libraries, which stay loaded. Throws ConfigError as EnvRegistry::load_plugin() does.
-[[nodiscard]] rl::EnvRegistry with_plugins(rl::EnvRegistry environments, const TrainOptions& options,
-                                           const std::vector<std::filesystem::path>& instead = {});
+/// `environments` with the plugins of the options, which a user has named, or which may be loaded unasked
+/// (recorded_plugins.h). Loads the libraries, which stay loaded. Throws ConfigError as EnvRegistry::load_plugin() does.
+[[nodiscard]] rl::EnvRegistry with_plugins(rl::EnvRegistry environments, const TrainOptions& options);
 
 /// The same, in which the options' environment has its own options. Throws ConfigError as EnvRegistry::set_options()
 /// does, and when there is no such environment.
-[[nodiscard]] rl::EnvRegistry environments_of(const rl::EnvRegistry& environments, const TrainOptions& options,
-                                              const std::vector<std::filesystem::path>& instead = {});
+[[nodiscard]] rl::EnvRegistry environments_of(const rl::EnvRegistry& environments, const TrainOptions& options);
 /// The return at which the options' environment counts as solved, of several agents the sum. None when it says none, or
 /// is not known here, as when its plugin is gone.
 [[nodiscard]] std::optional<double> threshold_of(const rl::EnvRegistry& environments, const TrainOptions& options);

@@ -130,8 +130,8 @@ std::filesystem::path save_run(const rl::TrainingRun& run, const TrainOptions& o
 
 std::string config_of(const model::Checkpoint& checkpoint) { return text_of(checkpoint.info(), "config"); }
 
-std::int64_t metrics_interval(const model::Checkpoint& checkpoint) {
-  return read_recorded(config_of(checkpoint), checkpoint.folder().string()).log.every_updates;
+LineSchedule line_schedule(const model::Checkpoint& checkpoint) {
+  return read_recorded(config_of(checkpoint), checkpoint.folder().string()).log.lines();
 }
 
 // The kind is checked first, since the parts of another algorithm would only give a confusing error. Once a resume was

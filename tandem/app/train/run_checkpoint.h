@@ -41,8 +41,8 @@ std::filesystem::path save_run(const rl::TrainingRun& run, const TrainOptions& o
                                const learner::StateParts& parts, const RunProgress& progress, const std::string& config,
                                std::optional<double> score, model::CheckpointStore& store);
 
-/// Updates of a line of metrics.jsonl in the run that wrote the checkpoint.
-[[nodiscard]] std::int64_t metrics_interval(const model::Checkpoint& checkpoint);
+/// Which updates have a line of metrics.jsonl in the run that wrote the checkpoint.
+[[nodiscard]] LineSchedule line_schedule(const model::Checkpoint& checkpoint);
 /// The config.yaml that save_run() was given. Empty when the checkpoint was written without one.
 [[nodiscard]] std::string config_of(const model::Checkpoint& checkpoint);
 

@@ -53,9 +53,9 @@ RunRecord::RunRecord(const Configuration& configuration, const rl::TrainingRun& 
       store_(place.folder.paths().checkpoints(), {.last = static_cast<int>(options_.checkpoint.keep_last), .best = 1}),
       best_(place.folder.paths().best(), {.last = 1}) {}
 
-void RunRecord::resumed(const RunProgress& progress, const std::string& remark, std::int64_t lines_every) {
+void RunRecord::resumed(const RunProgress& progress, const std::string& remark, const LineSchedule& lines) {
   progress_ = progress;
-  lines_every_ = lines_every;
+  earlier_lines_ = lines;
   place_.log.info(concat("goes on after update ", run_.updates(), ", environment step ", run_.env_steps()));
   if (!remark.empty())
     place_.log.warning(concat("from here on the numbers may differ from an uninterrupted run's: ", remark));
@@ -103,7 +103,7 @@ UpdateMetrics RunRecord::last_known() const {
 
 // A power cut can lose lines that are older than the checkpoint.
 void RunRecord::warn_of_lost_lines() {
-  if (lines_every_ == 0 || written_update_ >= run_.updates() - run_.updates() % lines_every_) return;
+  if (!earlier_lines_ || written_update_ >= earlier_lines_->last_until(run_.updates())) return;
   place_.log.warning(concat(place_.folder.paths().metrics().string(), " ends with update ", written_update_,
                             " and the run goes on after update ", run_.updates(),
                             ": lines between them are lost, and the curve lacks them; the training does not"));
@@ -124,7 +124,7 @@ bool RunRecord::write_kept_line() {
   return true;
 }
 
-bool RunRecord::has_line(std::int64_t update) const { return update % options_.log.every_updates == 0; }
+bool RunRecord::has_line(std::int64_t update) const { return options_.log.lines().has_line(update); }
 
 std::string RunRecord::line() const { return to_json(to_record(last_)); }
 
@@ -298,6 +298,16 @@ void RunRecord::account_gradients(Summary& summary) const {
   for (std::string line; std::getline(table, line);) tell(line);
 }
 
+// The run is done and all that it learned is saved: a picture that cannot be drawn is not worth a failure.
+void RunRecord::draw_picture() const {
+  try {
+    draw_run(place_.folder.paths(), run_.spec().reward_threshold);
+  } catch (const std::exception& error) {
+    place_.log.warning(concat("the run has ended well, but its picture could not be drawn: ", error.what(),
+                              "; `tandem plot ", place_.folder.paths().folder.string(), " -o curve.png` draws it"));
+  }
+}
+
 // The plan: end the progress display, write the last line, fill the summary from the run and the replicas' work, write
 // summary.json, then draw the picture, which reads both files back.
 Summary RunRecord::finish(RunEnd end, const std::vector<learner::ReplicaTeam::Work>& work,
@@ -330,7 +340,7 @@ Summary RunRecord::finish(RunEnd end, const std::vector<learner::ReplicaTeam::Wo
   }
   if (!replica_gradients_.empty()) account_gradients(summary);
   write_file(place_.folder.paths().summary(), to_json(summary) + "\n");
-  draw_run(place_.folder.paths(), run_.spec().reward_threshold);
+  draw_picture();
   place_.log.info(concat(summary.reason.empty() ? name_of(summary.end) : summary.reason, " after update ",
                          run_.updates(), ", environment step ", run_.env_steps(), "; state_sha256 ",
                          summary.state_sha256));

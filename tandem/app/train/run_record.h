@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tandem/app/config/configuration.h"
+#include "tandem/app/run/line_schedule.h"
 #include "tandem/app/run/rollout_record.h"
 #include "tandem/app/train/run_checkpoint.h"
 #include "tandem/app/train/train.h"
@@ -23,8 +24,8 @@ class RunRecord {
   RunRecord(const Configuration& configuration, const rl::TrainingRun& run, const TrainPlace& place);
 
   /// The run goes on from a checkpoint: what it held, and why its numbers may differ from here on (or nothing).
-  /// `lines_every`: updates of a line of metrics when it was written.
-  void resumed(const RunProgress& progress, const std::string& remark, std::int64_t lines_every);
+  /// `lines`: which updates had a line of metrics when it was written.
+  void resumed(const RunProgress& progress, const std::string& remark, const LineSchedule& lines);
   /// Cuts back what an earlier process left after the run's last update, writes the line that it did not come to write
   /// (KeptState::line), and starts the clock. Called once, after a resume if there is one, and before the first update.
   /// Throws CheckpointError when a file cannot be cut or opened.
@@ -71,6 +72,7 @@ class RunRecord {
   [[nodiscard]] UpdateMetrics last_known() const;
   void open_rollouts(std::int64_t updates);
   void warn_of_lost_lines();
+  void draw_picture() const;
   void tell(const std::string& line) const;
   void note_solved(const rl::RunReport& report);
   void account_gradients(Summary& summary) const;
@@ -93,8 +95,8 @@ class RunRecord {
   // The update that was evaluated last, and where that was; the best mean return of an evaluation.
   std::int64_t evaluated_update_ = -1, evaluated_step_ = 0;
   std::optional<double> best_return_;
-  std::optional<double> reached_;  // the mean return of an evaluation that is as large as eval.stop_at
-  std::int64_t lines_every_ = 0;   // of the process that wrote the checkpoint; 0: there is none
+  std::optional<double> reached_;              // the mean return of an evaluation that is as large as eval.stop_at
+  std::optional<LineSchedule> earlier_lines_;  // of the process that wrote the checkpoint, if there is one
 };
 
 /// Writes the summary of a run that could not be built: it failed before its first update, or where it was to go on.

@@ -270,7 +270,7 @@ class Training {
 };
 
 // Rank 0's part of going on from the state that all have kept.
-void go_on(rl::TrainingRun& run, const KeptState& kept, RunRecord& record, std::int64_t lines_every) {
+void go_on(rl::TrainingRun& run, const KeptState& kept, RunRecord& record, const LineSchedule& lines) {
   const auto resumed = run.load([&](const std::string& name) { return learner::part_of(kept.parts, name); });
   RunProgress progress = kept.progress;
   std::string remark;
@@ -278,7 +278,7 @@ void go_on(rl::TrainingRun& run, const KeptState& kept, RunRecord& record, std::
     progress.resumed = ResumeExactness::kInexact;
     remark = concat(run.spec().id, " cannot save its state, so new episodes were started");
   }
-  record.resumed(progress, remark, lines_every);
+  record.resumed(progress, remark, lines);
 }
 
 // A run that cannot be built has a summary that says why.
@@ -325,11 +325,11 @@ std::optional<Trained> train(const Configuration& configuration, const rl::EnvRe
   const bool is_warm = !has_kept && !from && options.init_from;
   (void)ranks.gather({has_kept ? kGoesOnFromKept : from ? kGoesOnFromCheckpoint : is_warm ? kBeginsWarm : kBegins});
   if (has_kept) {
-    go_on(run, *kept, record, options.log.every_updates);
+    go_on(run, *kept, record, options.log.lines());
   } else if (from) {
     std::string remark;
     const RunProgress progress = load_run(run, options, *from, remark);
-    record.resumed(progress, remark, metrics_interval(*from));
+    record.resumed(progress, remark, line_schedule(*from));
     training.resumed();
   } else if (is_warm) {
     begin_warm(run, options, place);
@@ -379,7 +379,9 @@ std::optional<RunEnd> follow(const TrainOptions& options, const rl::EnvRegistry&
   if (start == kBeginsWarm) (void)warm_start(training.run(), options, nullptr);
   if (start == kGoesOnFromCheckpoint || start == kGoesOnFromKept) (void)training.run().load({});
   if (start == kGoesOnFromCheckpoint) training.resumed();
-  const auto warn = [](const std::string& remark) { std::cerr << concat("tandem: warning: ", remark, "\n"); };
+  const auto warn = [](const std::string& remark) {
+    std::cerr << concat("tandem: warning: ", printable(remark), "\n");
+  };
   std::optional<RunEnd> end;
   try {
     end = training.loop(nullptr, nullptr, warn);

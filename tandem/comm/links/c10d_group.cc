@@ -35,7 +35,8 @@ struct Introduction {
 // takes the address by which another rank reaches the store: that is an address of this host.
 std::string network_for(const Introduction& me, const std::vector<Introduction>& all) {
   if (!net::is_loopback(me.own_address)) return me.own_address;
-  const auto far = std::find_if(all.begin(), all.end(), [](auto& each) { return !net::is_loopback(each.store_address); });
+  const auto far =
+      std::find_if(all.begin(), all.end(), [](auto& each) { return !net::is_loopback(each.store_address); });
   return far == all.end() ? me.own_address : far->store_address;
 }
 
@@ -118,8 +119,7 @@ std::unique_ptr<Group> make_nccl_group(const C10dGroupOptions& options, int devi
   if (options.size > 1) {
     const BrokenPipeMask mask;
     member.device_backend = c10::intrusive_ptr<c10d::Backend>::reclaim(
-        make_nccl(make_c10d_store(options.store->part("nccl")), options.rank,
-                  options.size, device_index));
+        make_nccl(make_c10d_store(options.store->part("nccl")), options.rank, options.size, device_index));
   }
   return make_linked_member(std::move(member));
 }

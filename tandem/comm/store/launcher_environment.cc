@@ -165,7 +165,8 @@ std::string secret_in(const std::string& file, LauncherVariables& variables) {
 void read_secret(LauncherVariables& variables, LauncherEnvironment& found) {
   const auto secret = variables.text("TANDEM_RUN_SECRET"), file = variables.text("TANDEM_RUN_SECRET_FILE");
   if (!secret && !file) return;
-  if (secret && file) return variables.add_fault("TANDEM_RUN_SECRET and TANDEM_RUN_SECRET_FILE are both set: unset one");
+  if (secret && file)
+    return variables.add_fault("TANDEM_RUN_SECRET and TANDEM_RUN_SECRET_FILE are both set: unset one");
   found.secret = secret ? *secret : secret_in(*file, variables);
   if (found.secret.size() >= kLeastSecret && found.secret.size() <= kMostSecret) return;
   variables.add_fault(concat("the run secret of ", secret ? "TANDEM_RUN_SECRET" : "TANDEM_RUN_SECRET_FILE", " has ",

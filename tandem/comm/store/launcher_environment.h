@@ -10,7 +10,8 @@
 // process is a run of its own.
 //
 // Threads: launcher_environment() while no other thread changes the environment; the rest from any. Nothing here
-// blocks, except on the file that TANDEM_RUN_SECRET_FILE names. Errors: ConfigError with all faults; each names the variable, its value, and what is expected.
+// blocks, except on the file that TANDEM_RUN_SECRET_FILE names. Errors: ConfigError with all faults; each names the
+// variable, its value, and what is expected.
 #pragma once
 #include <functional>
 #include <optional>

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "tandem/base/check.h"
+#include "tandem/base/digest/hmac.h"
 #include "tandem/base/error.h"
-#include "tandem/base/hmac.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/store/store_map.h"
 #include "tandem/comm/store/store_request.h"
@@ -50,10 +50,7 @@ std::string joined_key(const std::string& prefix, const std::string& key) { retu
 class OwnStore final : public WaitingStore {
  public:
   OwnStore(std::shared_ptr<StoreMap> values, std::shared_ptr<StoreServer> server, std::string name, std::string prefix)
-      : values_(std::move(values)),
-        server_(std::move(server)),
-        name_(std::move(name)),
-        prefix_(std::move(prefix)) {}
+      : values_(std::move(values)), server_(std::move(server)), name_(std::move(name)), prefix_(std::move(prefix)) {}
 
   void set(const std::string& key, const std::string& value) override { values_->set(whole(key), value); }
   std::optional<std::string> find(const std::string& key) override { return values_->find(whole(key)); }
@@ -113,8 +110,7 @@ class RemoteStore final : public WaitingStore {
   }
   std::string compare_set(const std::string& key, const std::string& expected, const std::string& desired) override {
     TANDEM_CHECK(!desired.empty() && desired != expected);
-    return ask("setting", key,
-               {.kind = StoreRequest::Kind::kCompareSet, .value = desired, .expected = expected})
+    return ask("setting", key, {.kind = StoreRequest::Kind::kCompareSet, .value = desired, .expected = expected})
         .value_or("");
   }
   std::unique_ptr<Store> part(const std::string& prefix) override {
@@ -156,7 +152,9 @@ std::string name_of(const Endpoint& endpoint) {
 }
 
 // Other users' runs with the same port have other names.
-std::string local_name(int port) { return concat("tandem/store/", std::to_string(::geteuid()), "/", std::to_string(port)); }
+std::string local_name(int port) {
+  return concat("tandem/store/", std::to_string(::geteuid()), "/", std::to_string(port));
+}
 
 // Larger than any TCP port, so that it is nobody's MASTER_PORT.
 int random_port() {
@@ -207,9 +205,8 @@ HostedStore host_store(const StorePlace& place) {
                           "end it (`ss -lntxp` shows who it is)"));
   }
   if (taken.reach == net::Reach::kEverywhere) taken.endpoint.port = server->place().port;
-  return {std::make_unique<OwnStore>(values, server,
-                                     concat("the store of this process, port ", std::to_string(taken.endpoint.port)),
-                                     ""),
+  return {std::make_unique<OwnStore>(
+              values, server, concat("the store of this process, port ", std::to_string(taken.endpoint.port)), ""),
           taken};
 }
 
@@ -224,14 +221,15 @@ std::unique_ptr<Store> connect_to_store(const StorePlace& place, const Limits& l
       // One call takes no longer than an answer may: what listens there may be something else.
       const Clock::duration left = std::min<Clock::duration>(limits.deadline.remaining(), reply_limit);
       try {
-        Descriptor socket = net::dial(there, place.secret, 0, name,
-                                      {.deadline = Deadline::after(std::max<Clock::duration>(left, 10ms)),
-                                       .stop = limits.stop});
-        return std::make_unique<RemoteStore>(
-            std::make_shared<SharedConnection>(std::move(socket), name, reply_limit), "");
+        Descriptor socket =
+            net::dial(there, place.secret, 0, name,
+                      {.deadline = Deadline::after(std::max<Clock::duration>(left, 10ms)), .stop = limits.stop});
+        return std::make_unique<RemoteStore>(std::make_shared<SharedConnection>(std::move(socket), name, reply_limit),
+                                             "");
       } catch (const net::OtherSecret& error) {
-        throw ConfigError(concat(error.what(), ": give all ranks of the run the same secret, TANDEM_RUN_SECRET or "
-                                               "TANDEM_RUN_SECRET_FILE"));
+        throw ConfigError(concat(error.what(),
+                                 ": give all ranks of the run the same secret, TANDEM_RUN_SECRET or "
+                                 "TANDEM_RUN_SECRET_FILE"));
       } catch (const GroupAborted& error) {
         cause = error.what();
       } catch (const RunError& error) {
@@ -263,8 +261,8 @@ std::vector<std::string> addresses_of_master(const LauncherEnvironment& me, cons
 
 }  // namespace
 
-// Ranks of one host need no secret, and nobody else reaches their store. That all are on one host is not known here: who
-// is on another one finds that the address is not its own.
+// Ranks of one host need no secret, and nobody else reaches their store. That all are on one host is not known here:
+// who is on another one finds that the address is not its own.
 StorePlace place_of_store(const LauncherEnvironment& me, const Limits& limits) {
   StorePlace place{.endpoint = me.master, .reach = net::Reach::kThisHost, .secret = me.secret};
   const std::vector<std::string> addresses = addresses_of_master(me, limits), own = net::own_addresses();
@@ -273,11 +271,11 @@ StorePlace place_of_store(const LauncherEnvironment& me, const Limits& limits) {
       addresses, [&](const std::string& each) { return std::ranges::find(own, each) != own.end(); });
   if (me.secret.empty() && !me.is_insecure) {
     if (is_own) return place;
-    throw ConfigError(
-        concat("ranks on several hosts need a run secret, by which they know each other: MASTER_ADDR = ",
-               me.master.address, " is no address of this host, and neither TANDEM_RUN_SECRET nor "
-               "TANDEM_RUN_SECRET_FILE is set; make one with `openssl rand -hex 32` and give it to all ranks, or say "
-               "--insecure on all of them, if nobody else reaches their network"));
+    throw ConfigError(concat(
+        "ranks on several hosts need a run secret, by which they know each other: MASTER_ADDR = ", me.master.address,
+        " is no address of this host, and neither TANDEM_RUN_SECRET nor "
+        "TANDEM_RUN_SECRET_FILE is set; make one with `openssl rand -hex 32` and give it to all ranks, or say "
+        "--insecure on all of them, if nobody else reaches their network"));
   }
   place.reach = net::Reach::kEverywhere;
   return place;

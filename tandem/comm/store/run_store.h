@@ -5,8 +5,8 @@
 // (docs/security.md).
 //
 // Ownership: the server lives as long as the object that host_store() returned, and its parts. When it is gone, the
-// other processes' calls fail, so the process that hosts the store must be the last to end. Threads, blocking and errors:
-// as store.h; the functions here may be called from any thread.
+// other processes' calls fail, so the process that hosts the store must be the last to end. Threads, blocking and
+// errors: as store.h; the functions here may be called from any thread.
 #pragma once
 #include <chrono>
 #include <memory>

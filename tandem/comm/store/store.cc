@@ -3,8 +3,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "tandem/base/digest/hmac.h"
 #include "tandem/base/error.h"
-#include "tandem/base/hmac.h"
 #include "tandem/base/text.h"
 
 namespace tandem::comm {

@@ -9,8 +9,8 @@ void StoreMap::put(const std::string& key, const std::string& value) {
   if (key.empty() || key.size() > kMostKeyBytes)
     throw RunError(concat("a store's key has 1 to ", kMostKeyBytes, " bytes, not ", key.size()));
   if (value.size() > kMostValueBytes) {
-    throw RunError(concat("a store's value has at most ", kMostValueBytes, " bytes, and that of '", key, "' would have ",
-                          value.size()));
+    throw RunError(concat("a store's value has at most ", kMostValueBytes, " bytes, and that of '", key,
+                          "' would have ", value.size()));
   }
   const auto found = values_.find(key);
   const std::size_t before = found == values_.end() ? 0 : key.size() + found->second.size();

@@ -20,8 +20,7 @@ struct Head {
 }  // namespace
 
 net::Message message_of(const StoreRequest& request) {
-  const Head head{
-      .amount = request.amount, .key_bytes = request.key.size(), .expected_bytes = request.expected.size()};
+  const Head head{.amount = request.amount, .key_bytes = request.key.size(), .expected_bytes = request.expected.size()};
   net::Message message{.kind = static_cast<std::uint32_t>(request.kind)};
   message.bytes.resize(sizeof(head) + request.key.size() + request.expected.size() + request.value.size());
   std::memcpy(message.bytes.data(), &head, sizeof(head));

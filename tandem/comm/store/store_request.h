@@ -1,5 +1,5 @@
-// comm/store/store_request.h: what a process asks a store in another one, and how that travels: a net::Message whose kind
-// is the question. Internal to store_server.cc and hosted_store.cc.
+// comm/store/store_request.h: what a process asks a store in another one, and how that travels: a net::Message whose
+// kind is the question. Internal to store_server.cc and hosted_store.cc.
 //
 // Nothing that comes is believed: a message that is no request is a RunError.
 //

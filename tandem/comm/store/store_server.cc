@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <iostream>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -16,6 +15,7 @@
 #include "tandem/base/text.h"
 #include "tandem/comm/store/store_request.h"
 #include "tandem/concurrency/poll_until.h"
+#include "tandem/net/knocks.h"
 
 namespace tandem::comm {
 namespace {
@@ -81,7 +81,7 @@ void StoreServer::let_in(const std::stop_token& stop) {
     } catch (const GroupAborted&) {
       return;
     } catch (const RunError& error) {
-      std::cerr << concat("tandem: warning: ", error.what(), "\n");
+      net::report_knock("the store", "a process", concat("finds no room: ", error.what()));
       pause(std::chrono::seconds(1), {.stop = stop});
       continue;
     }

@@ -1,8 +1,8 @@
 // comm/store/store_server.h: answers the questions of other processes to a store of this one. Two threads, however many
 // members there are: one lets them in (net/door.h), and one answers.
 //
-// Threads: one constructs and destroys it. Blocking: the destructor waits for no member; their connections end. Errors: a
-// question that cannot be answered is answered with its failure; who sends something that is no question is cut off.
+// Threads: one constructs and destroys it. Blocking: the destructor waits for no member; their connections end. Errors:
+// a question that cannot be answered is answered with its failure; who sends something that is no question is cut off.
 #pragma once
 #include <memory>
 #include <vector>

@@ -176,8 +176,8 @@ TEST(RunStoreTest, AnotherSecretIsRefusedAndSaidWhereItIs) {
     for (const char* secret : {"of another run", ""}) {
       other.secret = secret;
       EXPECT_THAT(message_of<ConfigError>([&] { (void)connect_to_store(other, soon()); }),
-                  AllOf(HasSubstr("the store at 127.0.0.1"), HasSubstr("refused this process, which has another secret"),
-                        HasSubstr("TANDEM_RUN_SECRET")));
+                  AllOf(HasSubstr("the store at 127.0.0.1"),
+                        HasSubstr("refused this process, which has another secret"), HasSubstr("TANDEM_RUN_SECRET")));
     }
     connect_to_store(hosted.place, soon())->set("key", "value");
     EXPECT_EQ(hosted.store->find("key"), "value");
@@ -236,20 +236,15 @@ TEST(RunStoreTest, AThreadThatConnectsAtOnceDoesNotKeepItsHostFromAnswering) {
 
 TEST(RunStoreTest, AMasterThatDoesNotListenIsNamedWithTheCause) {
   const int port = free_port();
-  EXPECT_THAT(message_of<DeadlineExceeded>([&] {
-                (void)connect_to_store(store_here(port), within(1ms));
-              }),
+  EXPECT_THAT(message_of<DeadlineExceeded>([&] { (void)connect_to_store(store_here(port), within(1ms)); }),
               AllOf(HasSubstr(concat("cannot reach the store at 127.0.0.1:", port)), HasSubstr("Connection refused"),
                     HasSubstr("is not running")));
-  EXPECT_THAT(message_of<DeadlineExceeded>([&] {
-                (void)place_of_store(rank_with_master("no-such-host.invalid"), within(1ms));
-              }),
+  EXPECT_THAT(message_of<DeadlineExceeded>(
+                  [&] { (void)place_of_store(rank_with_master("no-such-host.invalid"), within(1ms)); }),
               HasSubstr("cannot reach the store at no-such-host.invalid:29500"));
   std::stop_source stop;
   stop.request_stop();
-  EXPECT_THAT(message_of<GroupAborted>([&] {
-                (void)connect_to_store(store_here(port), {.stop = stop.get_token()});
-              }),
+  EXPECT_THAT(message_of<GroupAborted>([&] { (void)connect_to_store(store_here(port), {.stop = stop.get_token()}); }),
               HasSubstr("stopped"));
 }
 
@@ -266,7 +261,8 @@ TEST(RunStoreTest, AStoreWhoseHostIsGoneIsLostForGood) {
   const std::unique_ptr<Store> store = connect_to_store(hosted.place, soon());
   hosted.store.reset();
   EXPECT_THAT(message_of<RunError>([&] { (void)store->get("key", soon()); }),
-              AllOf(HasSubstr(concat("the store at 127.0.0.1:", hosted.place.endpoint.port, " was lost while looking for 'key'")),
+              AllOf(HasSubstr(concat("the store at 127.0.0.1:", hosted.place.endpoint.port,
+                                     " was lost while looking for 'key'")),
                     HasSubstr("has ended or was stopped")));
   EXPECT_THAT(message_of<RunError>([&] { store->set("key", "value"); }), HasSubstr("was lost before setting 'key'"));
 }
@@ -285,7 +281,8 @@ TEST(RunStoreTest, AStoreWhoseHostIsStoppedIsLostAfterTheReplyLimit) {
   ASSERT_GE(host, 0);
   if (host == 0) {
     const HostedStore hosted = host_store({});
-    [[maybe_unused]] const ssize_t written = ::write(pipe[1], &hosted.place.endpoint.port, sizeof(hosted.place.endpoint.port));
+    [[maybe_unused]] const ssize_t written =
+        ::write(pipe[1], &hosted.place.endpoint.port, sizeof(hosted.place.endpoint.port));
     ::pause();
   }
   int port = 0;

@@ -8,10 +8,10 @@
 
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/check.h"
+#include "tandem/base/digest/sha256.h"
 #include "tandem/base/error.h"
 #include "tandem/base/json_reader.h"
 #include "tandem/base/json_writer.h"
-#include "tandem/base/sha256.h"
 
 namespace tandem::model {
 namespace {
@@ -145,7 +145,7 @@ Checkpoint Checkpoint::open(const fs::path& folder) {
     throw CheckpointError(concat(folder.string(), " is not a checkpoint: it has no ", kManifestFile,
                                  " (its writing was interrupted, or it is another kind of folder)"));
   }
-  const std::string text = read_file(file);
+  const std::string text = read_file(file, kLargestJsonFile);
   try {
     return Checkpoint(folder, parse_manifest(text));
   } catch (const CheckpointError& error) {
@@ -161,11 +161,12 @@ std::string Checkpoint::read_checked(const CheckpointPart& part) const {
     throw CheckpointError(concat("checkpoint ", folder_.string(), " lacks its part ", part.file(),
                                  ": it was removed or not copied; bring it back, or use another checkpoint"));
   }
-  std::string content = read_file(file);
-  if (content.size() != part.bytes) {
-    throw CheckpointError(concat(file.string(), " is damaged: it has ", content.size(), " bytes, the manifest says ",
-                                 part.bytes, "; use another checkpoint, or a copy of this one"));
+  const std::uintmax_t size = fs::file_size(file, ignored);
+  if (!ignored && size != part.bytes) {
+    throw CheckpointError(concat(file.string(), " is damaged: it has ", size, " bytes, the manifest says ", part.bytes,
+                                 "; use another checkpoint, or a copy of this one"));
   }
+  std::string content = read_file(file, part.bytes);
   if (const auto actual = sha256_hex(std::as_bytes(std::span(content))); actual != part.sha256) {
     throw CheckpointError(concat(file.string(), " is damaged: its SHA-256 is ", actual, ", the manifest says ",
                                  part.sha256, "; use another checkpoint, or a copy of this one"));

@@ -9,9 +9,9 @@
 
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/check.h"
+#include "tandem/base/digest/sha256.h"
 #include "tandem/base/error.h"
 #include "tandem/base/fault_point.h"
-#include "tandem/base/sha256.h"
 
 // Each step below leaves a state from which nothing that was committed is lost:
 //   begin()    an old checkpoint of the same number is renamed to u....old, then the new folder is made;

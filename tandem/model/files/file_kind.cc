@@ -37,6 +37,8 @@ bool is_cut_off(std::string_view zip) {
 
 }  // namespace
 
+bool is_whole_zip(std::string_view content) { return content.starts_with(kZip) && !is_cut_off(content); }
+
 // Eight bytes, little-endian, are the length of the header, a JSON object that follows.
 bool begins_as_safetensors(std::string_view content) {
   constexpr std::uint64_t kMostHeader = 100'000'000;

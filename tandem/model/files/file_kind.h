@@ -15,4 +15,7 @@ namespace tandem::model {
 /// Whether the first nine bytes are those of a safetensors file, which may still be cut off.
 [[nodiscard]] bool begins_as_safetensors(std::string_view content);
 
+/// Whether the bytes begin as a zip archive and have an archive's end.
+[[nodiscard]] bool is_whole_zip(std::string_view content);
+
 }  // namespace tandem::model

@@ -9,8 +9,9 @@
 #include <torch/nn/module.h>
 
 #include <algorithm>
-#include <sstream>
+#include <cstring>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "tandem/base/error.h"
 #include "tandem/model/files/file_kind.h"
 #include "tandem/model/files/pickle_reader.h"
+#include "tandem/model/files/zip_archive.h"
 #include "tandem/model/state_hash.h"
 
 namespace tandem::model {
@@ -52,55 +54,57 @@ at::IValue packed(const at::IValue& value) {
 }
 
 // C++'s torch::save() and torch.jit.save() write the same kind of archive, with a program in it, which the former
-// leaves without functions. What they hold is not read here.
-void refuse_programs(caffe2::serialize::PyTorchStreamReader& reader) {
-  bool has_code = reader.hasRecord("constants.pkl"), has_functions = false;
-  for (const std::string& name : reader.getAllRecords()) {
-    if (!name.starts_with("code/")) continue;
-    has_code = true;
-    if (!name.ends_with(".py")) continue;
-    const auto [code, size] = reader.getRecord(name);
-    const std::string_view text(static_cast<const char*>(code.get()), size);
-    has_functions = has_functions || text.find("\n  def ") != std::string_view::npos;
-  }
-  if (has_functions) {
-    throw CheckpointError(
-        "it is a TorchScript program (torch.jit.save). In Python, "
-        "torch.save(torch.jit.load(\"program.pt\").state_dict(), "
-        "\"net.pt\") makes a file that can be read here; in C++, torch::jit::load() reads the program");
-  }
-  if (has_code) {
-    throw CheckpointError(
-        "it is an archive of C++'s torch::save(). Read it with torch::load(net, path), and write it once more with "
-        "save_weights_torch() if Python or Tandem is to read it");
-  }
+// leaves without functions. What they hold is not read here; nor is the program, which is compressed.
+void refuse_programs(const ZipArchive& archive) {
+  const std::string code = concat(archive.folder(), "code/");
+  const auto holds_code = [&code](const auto& record) { return record.first.starts_with(code); };
+  if (!archive.has(concat(archive.folder(), "constants.pkl")) && std::ranges::none_of(archive.records(), holds_code))
+    return;
+  throw CheckpointError(
+      "it is an archive of C++'s torch::save(). Read it with torch::load(net, path), and write it once more with "
+      "save_weights_torch() if Python or Tandem is to read it. Or it is a TorchScript program (torch.jit.save). In "
+      "Python, torch.save(torch.jit.load(\"program.pt\").state_dict(), \"net.pt\") makes a file that can be read here; "
+      "in "
+      "C++, torch::jit::load() reads the program");
 }
 
-// The archive: "byteorder", the pickle "data.pkl", and one record "data/KEY" for each storage that the pickle names.
-at::IValue read(caffe2::serialize::PyTorchStreamReader& reader) {
-  if (reader.hasRecord("byteorder")) {
-    const auto [order, size] = reader.getRecord("byteorder");
-    if (std::string_view(static_cast<const char*>(order.get()), size) != "little")
-      throw CheckpointError("its numbers are big-endian");
-  }
-  refuse_programs(reader);
-  const auto [pickle, size] = reader.getRecord("data.pkl");
-  return read_pickle(
-      {static_cast<const char*>(pickle.get()), size},
-      [&reader](const std::string& key, at::ScalarType dtype, std::int64_t count) {
-        const std::string name = "data/" + key;
-        const std::size_t bytes = reader.getRecordSize(name);
-        if (bytes % c10::elementSize(dtype) != 0 || bytes / c10::elementSize(dtype) != static_cast<std::size_t>(count))
-          throw CheckpointError(concat("storage ", key, " has ", bytes, " bytes for ", count, " of ", dtype));
-        at::Tensor elements = at::empty({count}, dtype);
-        if (count > 0) reader.getRecord(name, elements.mutable_data_ptr(), bytes);
-        return elements;
-      });
+// A later version may mean something else by the same records. The record is a number and a line feed.
+void check_version(const ZipArchive& archive) {
+  constexpr std::uint64_t kNewest = caffe2::serialize::kMaxSupportedFileFormatVersion;
+  const std::string name = concat(archive.folder(), "version");
+  if (!archive.has(name)) return;
+  const std::string_view text = archive.at(name);
+  const auto version = parse_number<std::uint64_t>(text.substr(0, text.find('\n')));
+  if (version && *version >= 1 && *version <= kNewest) return;
+  throw CheckpointError(concat("its format version is '", text.substr(0, 20), "'; versions 1 to ", kNewest,
+                               " can be read: save it with an older PyTorch, or with safetensors"));
 }
 
-// LibTorch's sentences about archives go on with advice that is not for Tandem's users.
-std::string first_sentence(const std::string& text) {
-  return text.substr(0, std::min(text.find('\n'), text.find(". This")));
+// The elements of a record. Each is copied out of the file once, so that its memory is aligned and lives on.
+at::Tensor elements_of(std::string_view record, const std::string& key, at::ScalarType dtype, std::int64_t count) {
+  const std::size_t size = c10::elementSize(dtype);
+  if (record.size() % size != 0 || record.size() / size != static_cast<std::size_t>(count))
+    throw CheckpointError(concat("storage ", key, " has ", record.size(), " bytes for ", count, " of ", dtype));
+  if (dtype == at::kBool && std::ranges::any_of(record, [](char byte) { return byte != 0 && byte != 1; }))
+    throw CheckpointError(concat("storage ", key, " is boolean but has elements other than 0 and 1"));
+  at::Tensor elements = at::empty({count}, dtype);
+  if (count > 0) std::memcpy(elements.mutable_data_ptr(), record.data(), record.size());
+  return elements;
+}
+
+// The archive: "byteorder", the pickle "data.pkl", and one record "data/KEY" for each storage that the pickle names,
+// all in one folder.
+at::IValue read(std::string_view content) {
+  const ZipArchive archive(content);
+  const std::string folder(archive.folder());
+  if (archive.has(folder + "byteorder") && archive.at(folder + "byteorder") != "little")
+    throw CheckpointError("its numbers are big-endian");
+  refuse_programs(archive);
+  check_version(archive);
+  return read_pickle(archive.at(folder + "data.pkl"),
+                     [&](const std::string& key, at::ScalarType dtype, std::int64_t count) {
+                       return elements_of(archive.at(concat(folder, "data/", key)), key, dtype, count);
+                     });
 }
 
 // Refuses what a dict has besides tensors under names; of a checkpoint that holds a state_dict() beside other things,
@@ -143,15 +147,13 @@ void save_torch_file(const at::IValue& value, const std::filesystem::path& path)
   write_file(path, file);
 }
 
+// A file that is no whole archive is named by what it is.
 at::IValue load_torch_file(const std::filesystem::path& path) {
-  std::istringstream content(read_file(path));
+  const std::string content = read_file(path);
+  if (!is_whole_zip(content))
+    throw CheckpointError(concat(path.string(), " is no file of torch.save(): ", kind_of_file(content)));
   try {
-    caffe2::serialize::PyTorchStreamReader reader(&content);
-    return read(reader);
-  } catch (const c10::Error& error) {
-    const std::string cause = first_sentence(error.what_without_backtrace());
-    throw CheckpointError(
-        concat(path.string(), " is no file of torch.save(): ", kind_of_file(content.view()), " (", cause, ")"));
+    return read(content);
   } catch (const CheckpointError& error) {
     throw CheckpointError(concat(path.string(), ": ", error.what()));
   }

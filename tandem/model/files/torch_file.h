@@ -6,6 +6,9 @@
 // LibTorch's torch::pickle_save() writes type tags that weights_only refuses, and its pickle_load() does not read a
 // state_dict(), which is an OrderedDict. model/safetensors.h writes and reads the same tensors in a simpler format.
 //
+// A file may come from a stranger: reading costs memory and time in proportion to its size, or is refused
+// (model/files/pickle_reader.h says where).
+//
 // Threads: any, while nothing writes to the tensors. Blocks on the disk; holds the file in memory once. Errors:
 // CheckpointError with the path, and with everything that does not fit. Of a file that is none of Python's
 // torch.save(), it names the kind (an archive of C++'s torch::save(), a whole pickled module, a TorchScript program,
@@ -24,8 +27,8 @@ namespace tandem::model {
 /// Plain data: None, bool, int, double, strings, lists, tuples, dicts with string or int keys, and dense tensors, which
 /// are written without what else lies in their storages. The file is whole or not there.
 void save_torch_file(const at::IValue& value, const std::filesystem::path& path);
-/// Dicts come as GenericDict, lists as GenericList; tensors own their memory, on the CPU. Nothing in the file is
-/// called.
+/// Dicts come as GenericDict, lists as GenericList; tensors are on the CPU and, as in Python, share memory with those
+/// that the file has in the same storage. Nothing in the file is called.
 [[nodiscard]] at::IValue load_torch_file(const std::filesystem::path& path);
 
 /// The parameters and buffers of a module, as state_dict() of the same module in Python.

@@ -8,6 +8,8 @@
 #include <torch/nn/module.h>
 
 #include <array>
+#include <cmath>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -66,20 +68,29 @@ Dict options_of(const OptimizerOptions& options) {
   return dict;
 }
 
-// The entry of a dict under `key`; None where there is none, or no dict.
+// The entry of a dict under `key`; None where there is none, no dict, or a key that no dict can have.
 at::IValue entry_of(const at::IValue& dict, const at::IValue& key) {
-  if (!dict.isGenericDict() || !dict.toGenericDict().contains(key)) return {};
+  const bool is_key = key.isInt() || key.isString();
+  if (!dict.isGenericDict() || !is_key || !dict.toGenericDict().contains(key)) return {};
   return dict.toGenericDict().at(key);
 }
 
-double number_of(const at::IValue& value) {
-  return value.isTensor() ? value.toTensor().item<double>() : value.toScalar().toDouble();
+// A number, or a tensor of one element, as torch.optim keeps its steps.
+double number_of(const std::string& name, const at::IValue& value) {
+  double number = std::numeric_limits<double>::quiet_NaN();
+  if (value.isTensor() && value.toTensor().numel() == 1) {
+    number = value.toTensor().item<double>();
+  } else if (value.isBool() || value.isInt() || value.isDouble()) {
+    number = value.toScalar().toDouble();
+  }
+  if (!std::isfinite(number)) throw CheckpointError(concat("'", name, "' of the state is no finite number"));
+  return number;
 }
 
 bool is_sgd(const OptimizerOptions& options) { return std::holds_alternative<SgdOptions>(options); }
 
-bool is_on(const at::IValue& value) {
-  return (value.isBool() || value.isInt() || value.isDouble() || value.isTensor()) && number_of(value) != 0;
+bool is_on(const std::string& option, const at::IValue& value) {
+  return (value.isBool() || value.isInt() || value.isDouble() || value.isTensor()) && number_of(option, value) != 0;
 }
 
 // Options that Tandem's optimizers do not have and that change what the state means: where they are on, or, of other
@@ -100,7 +111,7 @@ constexpr std::array<std::pair<const char*, const char*>, 3> kOwn{
 void check_options(const at::IValue& group, std::size_t number, const OptimizerOptions& rule, std::string& faults) {
   const auto& [name, own] = kOwn.at(rule.index());
   for (const char* option : kNotHere) {
-    if (!is_on(entry_of(group, option))) continue;
+    if (!is_on(option, entry_of(group, option))) continue;
     faults += concat("\n  - parameter group ", number, " has ", option, "=True, which Tandem's ", name,
                      " does not have; train it in Python, or save the state of a torch.optim.", name, " without it");
   }
@@ -146,7 +157,10 @@ Loaded load_entry(const Entry& entry, const at::IValue& from, bool counts_steps,
     faults += concat("\n  - 'step' of '", entry.parameter, "' is missing");
     return {};
   }
-  loaded.steps = static_cast<std::int64_t>(number_of(steps));
+  constexpr double kMostSteps = 9e15;  // that a double counts one by one
+  const double count = number_of("step", steps);
+  if (count < 0 || count > kMostSteps) throw CheckpointError(concat("'step' of '", entry.parameter, "' is ", count));
+  loaded.steps = static_cast<std::int64_t>(count);
   return loaded;
 }
 
@@ -206,7 +220,7 @@ void load_torch_state(const at::IValue& state, Optimizer& optimizer, const FlatP
                                    " parameters, the optimizer's ", entries[g].size()));
     }
     check_options(group, g, optimizer.rules().at(g), faults);
-    if (const at::IValue lr = entry_of(group, "lr"); g == 0 && !lr.isNone()) rate = number_of(lr);
+    if (const at::IValue lr = entry_of(group, "lr"); g == 0 && !lr.isNone()) rate = number_of("lr", lr);
     const bool counts_steps = !is_sgd(optimizer.rules().at(g));
     for (std::size_t i = 0; i < numbers.size(); ++i)
       all.push_back(load_entry(entries[g][i], entry_of(of_parameters, numbers[i]), counts_steps, faults));

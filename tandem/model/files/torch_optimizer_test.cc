@@ -2,11 +2,14 @@
 
 #include <ATen/core/Dict.h>
 #include <ATen/core/List.h>
+#include <ATen/core/jit_type.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/types.h>
+
+#include <limits>
 
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
@@ -102,6 +105,29 @@ TEST(TorchOptimizerTest, GroupsWithAndWithoutMomentumComeBack) {
     loaded.step();
     EXPECT_TRUE(saved.flat.buffers()[0].values.equal(loaded.flat.buffers()[0].values)) << rules[0].index();
   }
+}
+
+// A state comes from a file, where a number may be anything.
+TEST(TorchOptimizerTest, WhatIsNoNumberIsRefusedAndNothingChanged) {
+  TwoGroups adam({AdamOptions{}});
+  const auto refuses = [&adam](const at::IValue& state) {
+    EXPECT_THROW(load_torch_state(state, adam.optimizer, adam.flat), CheckpointError);
+  };
+  for (const at::IValue& number :
+       {at::IValue("three"), at::IValue(1e300), at::IValue(-1.0), at::IValue(torch::ones({2})),
+        at::IValue(std::numeric_limits<double>::quiet_NaN())}) {
+    const at::IValue state = adam.state();
+    state.toGenericDict().at("state").toGenericDict().at(0).toGenericDict().insert_or_assign("step", number);
+    refuses(state);
+  }
+  const at::IValue keys = adam.state();
+  c10::impl::GenericList lists(c10::AnyType::get());
+  for (int i = 0; i < 2; ++i) lists.push_back(c10::impl::GenericList(c10::AnyType::get()));
+  set(keys, "params", lists);
+  EXPECT_NO_THROW(load_torch_state(keys, adam.optimizer, adam.flat)) << "parameters without a state";
+  const at::IValue rate = adam.state();
+  rate.toGenericDict().at("param_groups").toList().get(0).toGenericDict().insert_or_assign("lr", "fast");
+  refuses(rate);
 }
 
 }  // namespace

@@ -1,14 +1,13 @@
 #include "tandem/rl/env/env_registry.h"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cstring>
-#include <fstream>
 
 #include "tandem/base/edit_distance.h"
 #include "tandem/base/error.h"
 #include "tandem/base/shared_library.h"
+#include "tandem/base/shared_object.h"
 #include "tandem/base/text.h"
 #include "tandem/rl/env/native/catch.h"
 #include "tandem/rl/env/native/classic_group.h"
@@ -88,19 +87,17 @@ Entry of_tandem(Entry entry) {
   throw ConfigError(concat("plugin '", path.string(), "' ", reason));
 }
 
-// Finds the usual mistakes first, since dlopen's words for them are about the ELF format.
+// Finds the usual mistakes first: dlopen's words for them are about the ELF format, and a file that is cut off would
+// kill the process.
 void check_file(const std::filesystem::path& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) {
     fail(path, concat("does not exist (looked at ", std::filesystem::absolute(path, error).string(), ")"));
   }
   if (std::filesystem::is_directory(path, error)) fail(path, "is a folder; name the shared object in it");
-  std::ifstream file(path, std::ios::binary);
-  std::array<char, 4> head{};
-  if (!file.read(head.data(), head.size()))
-    fail(path, "cannot be read as a shared object: it is empty or not readable");
-  if (head != std::array{'\x7f', 'E', 'L', 'F'})
-    fail(path, "is not a shared object; build one with CMake's add_library(mine MODULE mine.cc)");
+  const std::string fault = fault_of_shared_object(path);
+  if (!fault.empty())
+    fail(path, concat(fault, "; build it with CMake's add_library(mine MODULE mine.cc), or copy it again"));
 }
 
 // Loads the library, calls its C function and returns its record. The path is made absolute, because a name without a

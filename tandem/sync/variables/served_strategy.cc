@@ -93,8 +93,8 @@ void ServedStrategy::connect(const Limits& limits) {
 }
 
 // Replicas that share a process with replica 0 find the variables there, the others are told where they are served.
-void ServedStrategy::connect_to_one(const std::vector<std::string>& keys, const std::vector<std::string>& hosts, const std::vector<std::string>& names,
-                                    const Limits& limits) {
+void ServedStrategy::connect_to_one(const std::vector<std::string>& keys, const std::vector<std::string>& hosts,
+                                    const std::vector<std::string>& names, const Limits& limits) {
   std::string entry, contact;
   if (group_.rank() == 0) {
     service_ = make_variables();
@@ -115,8 +115,8 @@ void ServedStrategy::connect_to_one(const std::vector<std::string>& keys, const 
 }
 
 // All that any of them may have to do later is there from the beginning: when a process has died, the group is over.
-void ServedStrategy::connect_to_all(const std::vector<std::string>& keys, const std::vector<std::string>& hosts, const std::vector<std::string>& names,
-                                    const Limits& limits) {
+void ServedStrategy::connect_to_all(const std::vector<std::string>& keys, const std::vector<std::string>& hosts,
+                                    const std::vector<std::string>& names, const Limits& limits) {
   if (std::ranges::all_of(keys, is_here)) {
     throw ConfigError(concat("sync_replicas: a standby keeps the variables for the death of a process, and all ",
                              keys.size(), " replicas are in one; start at least two, or do without (Standby::kNone)"));
@@ -124,7 +124,8 @@ void ServedStrategy::connect_to_all(const std::vector<std::string>& keys, const 
   service_ = make_variables();
   succession_ = std::make_unique<Succession>(
       std::static_pointer_cast<SyncVariables>(service_),
-      Succession::Options{.me = group_.rank(), .reach = reach_of(hosts), .names = names, .patience = *standby_patience()});
+      Succession::Options{
+          .me = group_.rank(), .reach = reach_of(hosts), .names = names, .patience = *standby_patience()});
   const std::vector<std::string> contacts = gather_text(group_, succession_->contact(), limits);
   const std::vector<std::string> entries = gather_text(group_, enter_variables(service_), limits);
   std::vector<Succession::Door> doors;

@@ -78,11 +78,9 @@ class ServedStrategy : public Strategy {
   // Connecting, once, by begin(): to the variables of replica 0, or to all doors of a succession.
   void connect(const Limits& limits);
   void connect_to_one(const std::vector<std::string>& keys, const std::vector<std::string>& hosts,
-                      const std::vector<std::string>& names,
-                      const Limits& limits);
+                      const std::vector<std::string>& names, const Limits& limits);
   void connect_to_all(const std::vector<std::string>& keys, const std::vector<std::string>& hosts,
-                      const std::vector<std::string>& names,
-                      const Limits& limits);
+                      const std::vector<std::string>& names, const Limits& limits);
   // Making all equal; all collective.
   void start_anew(const Limits& limits);
   void bring_together(const Limits& limits);

@@ -258,15 +258,18 @@ KeptRecord read_record(MessageReader& reader) {
 
 // --- the server -----------------------------------------------------------------------------------------------------
 
-VariableServer::VariableServer(net::Reach reach, std::shared_ptr<VariableService> variables, std::vector<std::string> names,
-                               ServerHooks hooks)
+VariableServer::VariableServer(net::Reach reach, std::shared_ptr<VariableService> variables,
+                               std::vector<std::string> names, ServerHooks hooks)
     : variables_(std::move(variables)),
       names_(std::move(names)),
       hooks_(std::move(hooks)),
       gradients_(names_.size()),
-      server_(reach, [this](int replica, const net::Message& request,
-                     const Limits& limits) { return serve(replica, request, limits); },
-              [this](int member, const std::string& how) { lose(member, how); }) {
+      server_(
+          reach,
+          [this](int replica, const net::Message& request, const Limits& limits) {
+            return serve(replica, request, limits);
+          },
+          [this](int member, const std::string& how) { lose(member, how); }) {
   variables_->on_failure([this](const std::exception_ptr& why) {
     try {
       std::rethrow_exception(why);

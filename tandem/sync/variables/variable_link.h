@@ -178,8 +178,8 @@ struct ServerHooks {
 /// connections, whose waits it ends.
 class VariableServer {
  public:
-  /// `reach`: where the replicas are. `names`: of all replicas of the run, for messages. A replica whose connection ends before it has left makes the
-  /// variables fail with PeerLost. Whatever they fail with is told to all.
+  /// `reach`: where the replicas are. `names`: of all replicas of the run, for messages. A replica whose connection
+  /// ends before it has left makes the variables fail with PeerLost. Whatever they fail with is told to all.
   VariableServer(net::Reach reach, std::shared_ptr<VariableService> variables, std::vector<std::string> names,
                  ServerHooks hooks = {});
 

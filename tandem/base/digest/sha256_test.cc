@@ -1,4 +1,4 @@
-#include "tandem/base/sha256.h"
+#include "tandem/base/digest/sha256.h"
 
 #include <gtest/gtest.h>
 

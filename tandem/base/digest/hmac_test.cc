@@ -1,4 +1,4 @@
-#include "tandem/base/hmac.h"
+#include "tandem/base/digest/hmac.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
-// base/hmac.h: HMAC-SHA-256 (RFC 2104), by which the members of a run prove to each other that they know its secret.
+// base/digest/hmac.h: HMAC-SHA-256 (RFC 2104), by which the members of a run prove to each other that they know its
+// secret.
 //
 // Threads: all.
 #pragma once
@@ -8,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "tandem/base/sha256.h"
+#include "tandem/base/digest/sha256.h"
 
 namespace tandem {
 

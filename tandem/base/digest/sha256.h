@@ -1,4 +1,4 @@
-// base/sha256.h: SHA-256 (FIPS 180-4) over a stream of bytes. States are compared and files are checked by it.
+// base/digest/sha256.h: SHA-256 (FIPS 180-4) over a stream of bytes. States are compared and files are checked by it.
 //
 //   Sha256 hash;
 //   hash.update(header);
