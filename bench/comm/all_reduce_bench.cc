@@ -1,4 +1,4 @@
-// Question: how long do the replicas of one process, the ranks of one host, and two ranks over Gloo on loopback take to
+// Question: how long do the replicas of one process, the ranks of one host, and two ranks over TCP on loopback take to
 // sum a vector, in the group's own memory, against one thread that copies as many bytes?
 //
 // Time is that of the slowest member, from when all are there. The copy is a yardstick that no sum can undercut on one
@@ -13,7 +13,7 @@
 #include "bench/comm/rank_processes.h"
 #include "bench/timing.h"
 #include "tandem/base/text.h"
-#include "tandem/comm/links/c10d_group.h"
+#include "tandem/comm/links/network_group.h"
 #include "tandem/comm/local_group.h"
 #include "tandem/concurrency/spin.h"
 #include "tandem/concurrency/thread_team.h"
@@ -129,11 +129,10 @@ void print_case(const std::string& name, int members, std::int64_t bytes, const 
   print_case(name, "memcpy", sample(size, [&](int count) { return time_copies(bytes, count); }), 0);
 }
 
-void run_gloo(const std::vector<std::int64_t>& sizes, Size size) {
-  if (!comm::has_gloo()) return;
+void run_tcp(const std::vector<std::int64_t>& sizes, Size size) {
   for (const std::int64_t bytes : sizes) {
-    const Samples samples(time_between_processes(Transport::kGloo, 2, bytes, kSecondsOfACase, size));
-    print_case(concat("2 ranks over Gloo x ", size_text(bytes)), 2, bytes, samples, size);
+    const Samples samples(time_between_processes(Transport::kTcp, 2, bytes, kSecondsOfACase, size));
+    print_case(concat("2 ranks over TCP x ", size_text(bytes)), 2, bytes, samples, size);
   }
 }
 
@@ -149,7 +148,7 @@ int run(Size size) {
       print_case(concat(ranks, " ranks x ", size_text(bytes)), ranks, bytes, samples, size);
     }
   }
-  run_gloo(size == Size::kSmoke ? sizes : std::vector{std::int64_t{8}, 4 * kMiB, 40 * kMiB}, size);
+  run_tcp(size == Size::kSmoke ? sizes : std::vector{std::int64_t{8}, 4 * kMiB, 40 * kMiB}, size);
   for (const int replicas : counts) {
     for (const std::int64_t bytes : sizes) {
       World world(replicas, bytes);

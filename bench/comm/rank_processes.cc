@@ -10,7 +10,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/host_group.h"
-#include "tandem/comm/links/c10d_group.h"
+#include "tandem/comm/links/network_group.h"
 #include "tandem/comm/store/run_store.h"
 
 namespace tandem::bench {
@@ -50,7 +50,7 @@ struct World {
   Transport transport{};
   int size = 0;
   std::string key;  // of a host group
-  int port = 0;     // where rank 0 hosts a store for Gloo
+  int port = 0;     // where rank 0 hosts a store for TCP
   std::int64_t bytes = 0;
 };
 
@@ -61,7 +61,7 @@ std::unique_ptr<comm::Group> join(const World& world, int rank, std::unique_ptr<
   }
   store = rank == 0 ? comm::host_store(comm::store_here(world.port)).store
                     : comm::connect_to_store(comm::store_here(world.port), limits);
-  return comm::make_gloo_group({.rank = rank, .size = world.size, .store = store.get(), .limits = limits});
+  return comm::make_tcp_group({.rank = rank, .size = world.size, .store = store.get(), .limits = limits});
 }
 
 std::vector<double> work(const World& world, int rank, double seconds, Size size) {

@@ -1,4 +1,4 @@
-// bench/comm/rank_processes.h: times sums between ranks, each a process of its own, in a group of a host or over Gloo.
+// bench/comm/rank_processes.h: times sums between ranks, each a process of its own, in a group of a host or over TCP.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace tandem::bench {
 
-enum class Transport { kHost, kGloo };
+enum class Transport { kHost, kTcp };
 
 /// Forks `ranks` processes that sum vectors of `bytes` bytes in the group's memory, and returns the seconds that the
 /// slowest of them took, for each sum. Throws RunError when a sum is wrong or a rank fails. Single-thread: nothing

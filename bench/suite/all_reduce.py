@@ -12,7 +12,7 @@ from harness.process import run
 class AllReduce(CompiledBench):
     name = "all_reduce"
     question = (
-        "How long do replicas of a process, ranks of a host and ranks over Gloo take to sum a vector, against one "
+        "How long do replicas of a process, ranks of a host and ranks over TCP take to sum a vector, against one "
         "memcpy of it, torch.distributed and Open MPI?"
     )
     program = "all_reduce_bench"

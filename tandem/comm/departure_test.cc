@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "tandem/base/error.h"
-#include "tandem/comm/links/c10d_group.h"
+#include "tandem/comm/links/network_group.h"
 #include "tandem/comm/testing/store_process.h"
 #include "tandem/comm/world.h"
 #include "tandem/concurrency/testing/within.h"
@@ -48,9 +48,7 @@ std::vector<std::string> run_rank_worlds(Backend backend, const WorldWork& work)
   return ranks.outcomes();
 }
 
-std::vector<Backend> world_backends() {
-  return has_gloo() ? std::vector{Backend::kHost, Backend::kGloo} : std::vector{Backend::kHost};
-}
+std::vector<Backend> world_backends() { return {Backend::kHost, Backend::kTcp}; }
 
 TEST(DepartureTest, TheOthersLearnWhyARankLeftByAnException) {
   for (const Backend backend : world_backends()) {

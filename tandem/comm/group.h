@@ -1,6 +1,6 @@
 // comm/group.h: a process group in the sense of MPI, NCCL and c10d: members that call collectives together. A Group
 // object is one member's view of it. The members are threads (local_group.h), processes of a host (host_group.h),
-// processes on a network (links/c10d_group.h), or groups themselves (layered_group.h).
+// processes on a network (links/network_group.h), or groups themselves (layered_group.h).
 //
 // Sums go along the recursive-halving tree over the members (base/summation_tree.h) and every member receives the same
 // bits. So a group whose members hold whole subtrees of the shards gives the same sums as any other topology.

@@ -15,8 +15,8 @@ namespace tandem::comm {
 namespace {
 
 const char* name_of(GroupKind kind) {
-  constexpr std::array kNames{"none, a single process", "shared memory", "Gloo", "NCCL",
-                              "shared memory within each host, Gloo between their first ranks"};
+  constexpr std::array kNames{"none, a single process", "shared memory", "TCP", "NCCL",
+                              "shared memory within each host, TCP between their first ranks"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -80,20 +80,20 @@ struct Choice {
 Choice choose(Backend backend, const HostMap& hosts, int size) {
   if (size == 1) return {GroupKind::kSingle, "there is one rank"};
   const std::string asked = "as asked for";
-  if (backend == Backend::kGloo) return {GroupKind::kGloo, asked};
+  if (backend == Backend::kTcp) return {GroupKind::kTcp, asked};
   if (backend == Backend::kNccl) return {GroupKind::kNccl, asked};
   if (backend == Backend::kHost && hosts.size() > 1) {
     throw ConfigError(concat("backend host: the ranks are not on one host (", hosts.describe(),
-                             "); use the backend auto or gloo, or hosts_by rank-list if they do share their memory"));
+                             "); use the backend auto or tcp, or hosts_by rank-list if they do share their memory"));
   }
   if (backend == Backend::kHost) return {GroupKind::kHost, asked};
   if (hosts.size() == 1) return {GroupKind::kHost, "chosen by auto: all ranks are on one host"};
-  if (hosts.has_one_rank_each()) return {GroupKind::kGloo, "chosen by auto: every host has one rank"};
+  if (hosts.has_one_rank_each()) return {GroupKind::kTcp, "chosen by auto: every host has one rank"};
   const std::string obstacle = hosts.obstacle();
   if (!obstacle.empty()) {
-    return {GroupKind::kGloo, concat("chosen by auto, also within hosts, though shared memory is faster: ", obstacle)};
+    return {GroupKind::kTcp, concat("chosen by auto, also within hosts, though shared memory is faster: ", obstacle)};
   }
-  return {GroupKind::kHostThenGloo, "chosen by auto: there are several hosts, some with several ranks"};
+  return {GroupKind::kHostThenTcp, "chosen by auto: there are several hosts, some with several ranks"};
 }
 
 // Makes the group of this rank's host, in shared memory. Its name has the token of the host's first rank, so that no
@@ -112,7 +112,7 @@ std::unique_ptr<Group> meet_on_host(const HostMap& hosts, int rank, const std::s
         concat("rank ", rank, " did not meet all other ranks of its host: ", error.what(), "; the hosts are ",
                hosts.describe(),
                ". If these ranks run but cannot share memory, give the hosts with hosts_by rank-list, or use the "
-               "backend gloo"));
+               "backend tcp"));
   }
 }
 
@@ -136,15 +136,15 @@ std::shared_ptr<Group> make_group(const World& world, const std::vector<RankIntr
       return std::move(make_local_group(1).front());
     case GroupKind::kHost:
       return meet_on_host(world.hosts, world.rank, token(), options.limits);
-    case GroupKind::kGloo:
-      return across(network.gloo, world.rank, world.size, "gloo", {});
+    case GroupKind::kTcp:
+      return across(network.tcp, world.rank, world.size, "tcp", {});
     case GroupKind::kNccl:
       return across(
-          [&](const C10dGroupOptions& nccl) {
+          [&](const NetworkGroupOptions& nccl) {
             return network.nccl(nccl, options.device < 0 ? world.local_rank : options.device);
           },
           world.rank, world.size, "nccl", {});
-    case GroupKind::kHostThenGloo:
+    case GroupKind::kHostThenTcp:
       break;
   }
   std::unique_ptr<Group> inner = meet_on_host(world.hosts, world.rank, token(), options.limits);
@@ -152,7 +152,7 @@ std::shared_ptr<Group> make_group(const World& world, const std::vector<RankIntr
   if (world.local_rank == 0) {
     std::vector<int> leaders;  // the first rank of each host
     for (const Host& each : world.hosts.hosts()) leaders.push_back(each.ranks.front());
-    outer = across(network.gloo, host, world.hosts.size(), "hosts", std::move(leaders));
+    outer = across(network.tcp, host, world.hosts.size(), "hosts", std::move(leaders));
   }
   return make_layered_group(std::move(inner), std::move(outer), options.limits, Names::kOfTheRun);
 }
@@ -234,7 +234,7 @@ World enter_or_report_failure(std::unique_ptr<Store> store, const LauncherEnviro
 }  // namespace
 
 const char* name_of(Backend backend) {
-  constexpr std::array kNames{"auto", "host", "gloo", "nccl"};
+  constexpr std::array kNames{"auto", "host", "tcp", "nccl"};
   return kNames[static_cast<std::size_t>(backend)];
 }
 

@@ -26,20 +26,20 @@
 #include "tandem/comm/departure.h"
 #include "tandem/comm/group.h"
 #include "tandem/comm/host_map.h"
-#include "tandem/comm/links/c10d_group.h"
+#include "tandem/comm/links/network_group.h"
 #include "tandem/comm/store/launcher_environment.h"
 #include "tandem/comm/store/store.h"
 
 namespace tandem::comm {
 
 enum class Backend {
-  kAuto,  // shared memory within a host, Gloo between hosts
+  kAuto,  // shared memory within a host, TCP between hosts
   kHost,  // shared memory; all ranks must be on one host
-  kGloo,  // Gloo between all ranks, also of one host
-  kNccl,  // NCCL between all ranks, each with a CUDA device of its own; what is in host memory goes by Gloo
+  kTcp,   // TCP between all ranks, also of one host
+  kNccl,  // NCCL between all ranks, each with a CUDA device of its own; what is in host memory goes by TCP
 };
 
-/// Returns "auto", "host", "gloo" or "nccl".
+/// Returns "auto", "host", "tcp" or "nccl".
 [[nodiscard]] const char* name_of(Backend backend);
 
 /// How the ranks know which of them share a host.
@@ -52,16 +52,16 @@ struct WorldOptions {
   Backend backend = Backend::kAuto;
   HostsBy hosts_by = HostsBy::kKey;
   std::vector<std::vector<int>> hosts = {};  // kRankList: the ranks of each host
-  std::string network = {};                  // for Gloo: see C10dGroupOptions::network
+  std::string network = {};                  // for TCP: see NetworkGroupOptions::network
   int device = -1;                           // kNccl: index of this rank's CUDA device; -1: its local rank
   bool is_insecure = false;                  // ranks of several hosts need no run secret: nobody else is on the network
   int generation = 0;                        // another number for each world that a process opens; same on all ranks
   Limits limits = {.deadline = Deadline::after(std::chrono::minutes(5)), .stop = {}};  // of the wait for all ranks
 };
 
-/// How a world's group exchanges. kHostThenGloo: a layered group, of shared memory within each host and Gloo between
+/// How a world's group exchanges. kHostThenTcp: a layered group, of shared memory within each host and TCP between
 /// the hosts' first ranks.
-enum class GroupKind { kSingle, kHost, kGloo, kNccl, kHostThenGloo };
+enum class GroupKind { kSingle, kHost, kTcp, kNccl, kHostThenTcp };
 
 struct World {
   int rank = 0, size = 1;
@@ -78,9 +78,9 @@ struct World {
 
 /// Makes the groups across a network. Tests replace it, to run without sockets.
 struct NetworkGroups {
-  using Make = std::function<std::unique_ptr<Group>(const C10dGroupOptions& options)>;
-  using MakeOnDevice = std::function<std::unique_ptr<Group>(const C10dGroupOptions& options, int device_index)>;
-  Make gloo = make_gloo_group;
+  using Make = std::function<std::unique_ptr<Group>(const NetworkGroupOptions& options)>;
+  using MakeOnDevice = std::function<std::unique_ptr<Group>(const NetworkGroupOptions& options, int device_index)>;
+  Make tcp = make_tcp_group;
   MakeOnDevice nccl = make_nccl_group;
 };
 

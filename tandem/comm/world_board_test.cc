@@ -32,7 +32,7 @@ class LosableStore final : public Store {
     return std::make_unique<LosableStore>(there().part(prefix), lost_);
   }
   std::string name() const override { return "the test's store"; }
-  std::string host_address() const override { return "127.0.0.1"; }
+  net::Reach reach() const override { return net::Reach::kThisHost; }
 
  private:
   Store& there() {

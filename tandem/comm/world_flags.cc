@@ -47,13 +47,13 @@ WorldOptions read_world_flags(const WorldFlags& flags) {
   options.is_insecure = flags.is_insecure;
   std::vector<std::string> faults;
   if (!flags.backend.empty()) {
-    constexpr std::array kAll{Backend::kAuto, Backend::kHost, Backend::kGloo, Backend::kNccl};
+    constexpr std::array kAll{Backend::kAuto, Backend::kHost, Backend::kTcp, Backend::kNccl};
     const auto* const named =
         std::ranges::find(kAll, flags.backend, [](Backend each) { return std::string_view(name_of(each)); });
     if (named != kAll.end())
       options.backend = *named;
     else
-      faults.push_back(concat("--backend ", flags.backend, ": expected auto, host, gloo or nccl"));
+      faults.push_back(concat("--backend ", flags.backend, ": expected auto, host, tcp or nccl"));
   }
   if (!flags.hosts_by.empty() && flags.hosts_by != "key") {
     if (auto hosts = read_rank_list(flags.hosts_by)) {

@@ -20,8 +20,8 @@ TEST(WorldFlagsTest, NothingSaidIsAuto) {
 }
 
 TEST(WorldFlagsTest, BackendsAndListsOfRanksAreRead) {
-  const WorldOptions options = read_world_flags({.backend = "gloo", .hosts_by = "0,1/2,10/3", .network = "eth1"});
-  EXPECT_EQ(options.backend, Backend::kGloo);
+  const WorldOptions options = read_world_flags({.backend = "tcp", .hosts_by = "0,1/2,10/3", .network = "eth1"});
+  EXPECT_EQ(options.backend, Backend::kTcp);
   EXPECT_EQ(options.hosts_by, HostsBy::kRankList);
   EXPECT_THAT(options.hosts, ElementsAre(ElementsAre(0, 1), ElementsAre(2, 10), ElementsAre(3)));
   EXPECT_EQ(options.network, "eth1");

@@ -44,15 +44,15 @@ LauncherEnvironment rank_of(int rank, int size, int port) {
 
 // Groups between hosts that are none: all ranks are on this one.
 NetworkGroups stand_in(const std::string& key) {
-  return {.gloo =
-              [key](const C10dGroupOptions& options) {
+  return {.tcp =
+              [key](const NetworkGroupOptions& options) {
                 return make_host_group({.rank = options.rank,
                                         .size = options.size,
                                         .key = key,
                                         .limits = options.limits,
                                         .names = options.names});
               },
-          .nccl = [](const C10dGroupOptions&, int device) -> std::unique_ptr<Group> {
+          .nccl = [](const NetworkGroupOptions&, int device) -> std::unique_ptr<Group> {
             throw ConfigError(concat("no NCCL on device ", device));
           }};
 }
@@ -146,16 +146,16 @@ TEST(WorldTest, AutoGoesWithinHostsFirstAndThenBetweenThem) {
     const auto outcomes = run_worlds(
         size, [&](int) { return with_hosts(hosts); },
         [](World& world, const Voice& voice) {
-          if (world.kind != GroupKind::kHostThenGloo || world.local_rank != world.rank % 2) voice.say("another kind; ");
+          if (world.kind != GroupKind::kHostThenTcp || world.local_rank != world.rank % 2) voice.say("another kind; ");
           check_group(world, voice);
           voice.say(world.description);
         });
     EXPECT_THAT(outcomes, Each(AllOf(StartsWith("rank "), HasSubstr("by the given list. Group: shared memory within "
-                                                                    "each host, Gloo between their first ranks"))));
+                                                                    "each host, TCP between their first ranks"))));
   }
 }
 
-TEST(WorldTest, GlooGoesBetweenHosts) {
+TEST(WorldTest, TcpGoesBetweenHosts) {
   const StoreProcess launcher;
   for (const auto& hosts : {std::vector<std::vector<int>>{{0, 1}, {2, 3}}, {{0}, {1}}}) {
     const int size = hosts.size() == hosts[0].size() ? 4 : 2;
@@ -205,7 +205,7 @@ struct Fallback {
   const char* why;
 };
 
-TEST(WorldTest, AutoTakesGlooAloneWhereSharedMemoryWouldNotDoAndSaysWhy) {
+TEST(WorldTest, AutoTakesTcpAloneWhereSharedMemoryWouldNotDoAndSaysWhy) {
   for (const Fallback& it : {Fallback{{{0}, {1}, {2}}, "every host has one rank"},
                              {{{0, 2}, {1, 3}}, "do not follow each other"},
                              {{{0}, {1, 2}}, "sums over 1 + 2 ranks"}}) {
@@ -214,18 +214,18 @@ TEST(WorldTest, AutoTakesGlooAloneWhereSharedMemoryWouldNotDoAndSaysWhy) {
     const auto outcomes = run_worlds(
         size, [&](int) { return with_hosts(it.hosts); },
         [](World& world, const Voice& voice) {
-          if (world.kind != GroupKind::kGloo) voice.say("another kind; ");
+          if (world.kind != GroupKind::kTcp) voice.say("another kind; ");
           check_group(world, voice);
           voice.say(world.description);
         });
-    EXPECT_THAT(outcomes, Each(AllOf(StartsWith("rank "), HasSubstr("Group: Gloo, "), HasSubstr(it.why))));
+    EXPECT_THAT(outcomes, Each(AllOf(StartsWith("rank "), HasSubstr("Group: TCP, "), HasSubstr(it.why))));
   }
 }
 
-TEST(WorldTest, GlooIsTakenWithinAHostWhenAskedFor) {
+TEST(WorldTest, TcpIsTakenWithinAHostWhenAskedFor) {
   EXPECT_THAT(run_worlds(
-                  2, [](int) { return choose(Backend::kGloo); }, say_description),
-              Each(HasSubstr("Group: Gloo, as asked for.")));
+                  2, [](int) { return choose(Backend::kTcp); }, say_description),
+              Each(HasSubstr("Group: TCP, as asked for.")));
 }
 
 TEST(WorldTest, HostIsRefusedForRanksOnSeveralHosts) {
@@ -237,13 +237,13 @@ TEST(WorldTest, HostIsRefusedForRanksOnSeveralHosts) {
           },
           say_description),
       Each(AllOf(StartsWith("backend host: the ranks are not on one host"), HasSubstr("(machine-0): ranks 0, 1"),
-                 HasSubstr("(machine-2): rank 2"), HasSubstr("auto or gloo"))));
+                 HasSubstr("(machine-2): rank 2"), HasSubstr("auto or tcp"))));
 }
 
 TEST(WorldTest, RanksThatAskForDifferentThingsAreNamed) {
   EXPECT_THAT(run_worlds(
-                  2, [](int rank) { return choose(rank == 0 ? Backend::kAuto : Backend::kGloo); }, say_description),
-              Each(StrEq("rank 1 asks for backend gloo, hosts_by key, and rank 0 for backend auto, hosts_by key; give "
+                  2, [](int rank) { return choose(rank == 0 ? Backend::kAuto : Backend::kTcp); }, say_description),
+              Each(StrEq("rank 1 asks for backend tcp, hosts_by key, and rank 0 for backend auto, hosts_by key; give "
                          "all ranks the same options")));
 }
 
@@ -251,9 +251,9 @@ TEST(WorldTest, RanksThatAskForDifferentThingsAreNamed) {
 TEST(WorldTest, ARefusalIsHeardByAllBeforeTheStoreGoes) {
   const int port = free_port();
   ProcessWorld processes(3, [&](int rank, const Voice&) {
-    (void)open_world(rank_of(rank, 3, port), choose(rank == 0 ? Backend::kAuto : Backend::kGloo));
+    (void)open_world(rank_of(rank, 3, port), choose(rank == 0 ? Backend::kAuto : Backend::kTcp));
   });
-  EXPECT_THAT(processes.outcomes(), Each(StartsWith("rank 1 asks for backend gloo")));
+  EXPECT_THAT(processes.outcomes(), Each(StartsWith("rank 1 asks for backend tcp")));
 }
 
 TEST(WorldTest, AListThatDoesNotFitIsRefused) {
@@ -330,7 +330,7 @@ TEST(WorldTest, TheFirstFailureOfAnotherRankIsTold) {
   const Descriptor reading(ends[0]);
   Descriptor writing(ends[1]);
   NetworkGroups network = stand_in("");
-  network.gloo = [&](const C10dGroupOptions& options) -> std::unique_ptr<Group> {
+  network.tcp = [&](const NetworkGroupOptions& options) -> std::unique_ptr<Group> {
     if (options.rank == 1) throw RunError("no cable");
     char failed = 0;
     (void)!::read(reading.get(), &failed, 1);
@@ -338,7 +338,7 @@ TEST(WorldTest, TheFirstFailureOfAnotherRankIsTold) {
   };
   ProcessWorld processes(2, [&](int rank, const Voice&) {
     try {
-      (void)open_world(rank_of(rank, 2, port), choose(Backend::kGloo), network);
+      (void)open_world(rank_of(rank, 2, port), choose(Backend::kTcp), network);
     } catch (const RunError&) {
       (void)!::write(writing.get(), "x", 1);
       throw;

@@ -12,8 +12,9 @@ namespace tandem::net {
 
 class Listener {
  public:
-  /// `name`: of what is behind the door, for messages. Throws RunError when the system has no socket to give.
-  Listener(Reach reach, const std::string& name);
+  /// `name`: of what is behind the door, for messages; `network`: see DoorOptions. Throws RunError when the system has
+  /// no socket to give, ConfigError for a network that this host does not have.
+  Listener(Reach reach, const std::string& name, const std::string& network = "");
 
   /// The contact, one line of text.
   [[nodiscard]] const std::string& contact() const { return contact_; }

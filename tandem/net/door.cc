@@ -33,14 +33,18 @@ DoorOptions named(DoorOptions options) {
 }
 
 Descriptor listen_at(const DoorOptions& options) {
-  Descriptor socket = options.reach == Reach::kThisHost ? listen_locally(options.local) : listen_to_all(options.port);
+  Descriptor socket = options.reach == Reach::kThisHost ? listen_locally(options.local)
+                      : options.network.empty()         ? listen_to_all(options.port)
+                                                        : listen_to(address_on(options.network), options.port);
   if (socket.is_open()) return socket;
   throw RunError(concat("cannot open the door of ", options.name, ": ", error_text(errno)));
 }
 
 Place place_of(const DoorOptions& options, const Descriptor& socket) {
   if (options.reach == Reach::kThisHost) return {.local = options.local};
-  return {.local = {}, .addresses = own_addresses(), .port = net::port_of(socket)};
+  std::vector<std::string> addresses = own_addresses();
+  if (!options.network.empty()) addresses = {address_on(options.network)};
+  return {.local = {}, .addresses = std::move(addresses), .port = net::port_of(socket)};
 }
 
 }  // namespace

@@ -20,10 +20,11 @@ namespace tandem::net {
 
 struct DoorOptions {
   Reach reach = Reach::kEverywhere;
-  std::string local{};   // kThisHost: the name of the socket; empty for one that nobody guesses
-  int port = 0;          // kEverywhere: zero for a free one
-  std::string secret{};  // may be empty for kThisHost
-  std::string name{};    // of what is behind the door, for messages: "the store at port 29500"
+  std::string local{};    // kThisHost: the name of the socket; empty for one that nobody guesses
+  int port = 0;           // kEverywhere: zero for a free one
+  std::string network{};  // kEverywhere: the interface or address to listen at; empty for all
+  std::string secret{};   // may be empty for kThisHost
+  std::string name{};     // of what is behind the door, for messages: "the store at port 29500"
 };
 
 class Door {

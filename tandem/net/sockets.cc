@@ -16,6 +16,7 @@
 #include <string_view>
 
 #include "tandem/base/check.h"
+#include "tandem/base/error.h"
 #include "tandem/base/text.h"
 
 namespace tandem::net {
@@ -81,22 +82,26 @@ Descriptor begin(Descriptor socket, const sockaddr* to, socklen_t size) {
   return socket;
 }
 
-Descriptor listening(Descriptor socket, const SocketName& name) {
+Descriptor listening(Descriptor socket, const sockaddr* at, socklen_t size) {
   if (!socket.is_open()) return socket;
-  if (::bind(socket.get(), name.generic(), name.size) == 0 && ::listen(socket.get(), SOMAXCONN) == 0) return socket;
+  if (::bind(socket.get(), at, size) == 0 && ::listen(socket.get(), SOMAXCONN) == 0) return socket;
   const int error = errno;
   socket.close();
   errno = error;
   return socket;
 }
 
-}  // namespace
+// An address of this host, and the interface that has it.
+struct OwnAddress {
+  std::string interface, number;
+  bool is_loopback = false;
+};
 
-// Link-local addresses (IPv6, with a '%') mean nothing to another host.
-std::vector<std::string> own_addresses() {
-  std::vector<std::string> loopback, others;
+// Of the interfaces that are up. Link-local addresses (IPv6, with a '%') mean nothing to another host.
+std::vector<OwnAddress> addresses_by_interface() {
+  std::vector<OwnAddress> addresses;
   ifaddrs* first = nullptr;
-  if (::getifaddrs(&first) != 0) return {"127.0.0.1", "::1"};
+  if (::getifaddrs(&first) != 0) return {{"lo", "127.0.0.1", true}, {"lo", "::1", true}};
   const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> all(first, ::freeifaddrs);
   for (const ifaddrs* each = first; each != nullptr; each = each->ifa_next) {
     if (each->ifa_addr == nullptr || (each->ifa_flags & IFF_UP) == 0) continue;
@@ -104,10 +109,27 @@ std::vector<std::string> own_addresses() {
     if (family != AF_INET && family != AF_INET6) continue;
     const std::string text = number_of(each->ifa_addr, family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in));
     if (text.empty() || text.find('%') != std::string::npos) continue;
-    ((each->ifa_flags & IFF_LOOPBACK) != 0 ? loopback : others).push_back(text);
+    addresses.push_back({each->ifa_name, text, (each->ifa_flags & IFF_LOOPBACK) != 0});
   }
+  return addresses;
+}
+
+}  // namespace
+
+std::vector<std::string> own_addresses() {
+  std::vector<std::string> loopback, others;
+  for (const OwnAddress& each : addresses_by_interface()) (each.is_loopback ? loopback : others).push_back(each.number);
   loopback.insert(loopback.end(), others.begin(), others.end());
   return loopback;
+}
+
+std::string address_on(const std::string& network) {
+  for (const OwnAddress& each : addresses_by_interface()) {
+    if (each.interface == network || each.number == network) return each.number;
+  }
+  throw ConfigError(concat("the network '", network,
+                           "' is no interface and no address of this host; `ip address` lists "
+                           "them"));
 }
 
 std::vector<std::string> look_up(const std::string& host, std::string& why) {
@@ -124,30 +146,31 @@ std::vector<std::string> look_up(const std::string& host, std::string& why) {
 
 bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
 
-Descriptor listen_locally(const std::string& name) { return listening(make_socket(AF_UNIX), abstract(name)); }
+Descriptor listen_locally(const std::string& name) {
+  const SocketName at = abstract(name);
+  return listening(make_socket(AF_UNIX), at.generic(), at.size);
+}
 
 // A socket of IPv6 takes connections of IPv4, too. A host may have IPv4 only.
 Descriptor listen_to_all(int port) {
-  Descriptor socket;
-  for (const int family : {AF_INET6, AF_INET}) {
-    socket = make_socket(family);
-    const int yes = 1, no = 0;
-    if (socket.is_open()) {
-      ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));  // a run may follow at once on the last
-      if (family == AF_INET6) ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof(no));
-    }
-    SocketName any;  // all zeros: any address
-    any.storage.ss_family = static_cast<sa_family_t>(family);
-    any.size = family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
-    if (family == AF_INET6) {
-      reinterpret_cast<sockaddr_in6*>(&any.storage)->sin6_port = htons(static_cast<std::uint16_t>(port));
-    } else {
-      reinterpret_cast<sockaddr_in*>(&any.storage)->sin_port = htons(static_cast<std::uint16_t>(port));
-    }
-    socket = listening(std::move(socket), any);
-    if (socket.is_open() || errno == EADDRINUSE) break;
+  Descriptor socket = listen_to("::", port);
+  return socket.is_open() || errno == EADDRINUSE ? std::move(socket) : listen_to("0.0.0.0", port);
+}
+
+Descriptor listen_to(const std::string& address, int port) {
+  int failure = 0;
+  const Found at = find_addresses(address, port, AI_NUMERICHOST | AI_NUMERICSERV, failure);
+  if (!at) {
+    errno = EINVAL;
+    return {};
   }
-  return socket;
+  Descriptor socket = make_socket(at->ai_family);
+  const int yes = 1, no = 0;
+  if (socket.is_open()) {
+    ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));  // a run may follow at once on the last
+    if (at->ai_family == AF_INET6) ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof(no));
+  }
+  return listening(std::move(socket), at->ai_addr, at->ai_addrlen);
 }
 
 int port_of(const Descriptor& socket) {
@@ -175,28 +198,6 @@ bool is_of_this_user(const Descriptor& socket) {
   ucred peer{};
   socklen_t size = sizeof(peer);
   return ::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == ::geteuid();
-}
-
-std::string address_of_peer(const Descriptor& socket) {
-  SocketName peer;
-  const bool is_known = ::getpeername(socket.get(), peer.generic(), &peer.size) == 0;
-  if (is_known && peer.storage.ss_family != AF_UNIX) return number_of(peer.generic(), peer.size);
-  const std::vector<std::string> own = own_addresses();
-  return own.empty() ? "127.0.0.1" : own.front();
-}
-
-std::string own_address_towards(const std::string& address) {
-  constexpr int kAnyPort = 9;
-  int failure = 0;
-  const Found to = find_addresses(address, kAnyPort, AI_NUMERICHOST | AI_NUMERICSERV, failure);
-  if (!to) return address;
-  SocketName own;
-  const Descriptor socket(::socket(to->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  if (!socket.is_open() || ::connect(socket.get(), to->ai_addr, to->ai_addrlen) != 0 ||
-      ::getsockname(socket.get(), own.generic(), &own.size) != 0)
-    return address;
-  const std::string text = number_of(own.generic(), own.size);
-  return text.empty() ? address : text;
 }
 
 std::string peer_of(const Descriptor& socket) {

@@ -26,6 +26,9 @@ struct Place {
 
 /// The addresses of this host that others may reach, and those of its loopback.
 [[nodiscard]] std::vector<std::string> own_addresses();
+/// The address of an interface of this host, or `network` itself if it is an address of this host. Throws ConfigError
+/// when it is neither.
+[[nodiscard]] std::string address_on(const std::string& network);
 /// The numeric addresses of a host. Empty where there are none, with the reason in `why`.
 [[nodiscard]] std::vector<std::string> look_up(const std::string& host, std::string& why);
 /// Whether the address, a number, is one that never leaves this host.
@@ -33,8 +36,9 @@ struct Place {
 
 /// A socket that listens, without waiting for anybody; not open, with the reason in errno, where that cannot be.
 [[nodiscard]] Descriptor listen_locally(const std::string& name);
-/// Likewise on a TCP port of all addresses, of IPv6 and IPv4; on a free one for port zero.
+/// Likewise on a TCP port of all addresses, of IPv6 and IPv4, or of one address; on a free one for port zero.
 [[nodiscard]] Descriptor listen_to_all(int port);
+[[nodiscard]] Descriptor listen_to(const std::string& address, int port);
 [[nodiscard]] int port_of(const Descriptor& socket);
 
 /// Begins to connect. Not open, with the reason in errno, where that failed at once.
@@ -43,11 +47,6 @@ struct Place {
 
 /// Whether the other end may be talked to: of an abstract socket, whether the same user made it. True for TCP.
 [[nodiscard]] bool is_of_this_user(const Descriptor& socket);
-/// The address of the other end, a number; of an abstract socket the first of this host's own.
-[[nodiscard]] std::string address_of_peer(const Descriptor& socket);
-/// The address of this host on the way to `address`: that of the interface which packets there leave by. Nothing is
-/// sent. `address` itself when the system does not say.
-[[nodiscard]] std::string own_address_towards(const std::string& address);
 /// Who is at the other end, for messages: "process 7 of user 65534", "10.0.0.9:4711".
 [[nodiscard]] std::string peer_of(const Descriptor& socket);
 

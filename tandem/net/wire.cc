@@ -111,6 +111,8 @@ Wire::Wire(std::vector<Ends> peers)
   mover_ = std::make_unique<Worker>("wire", [this](const std::stop_token& stop) { move_all(stop); });
 }
 
+Wire::~Wire() { cut(); }
+
 Wire::Line& Wire::line(int peer, Channel channel) {
   Line& found = *lines_.at(static_cast<std::size_t>(kChannels * peer) + (channel == Channel::kPayloads ? 1 : 0));
   TANDEM_CHECK(found.socket.is_open(), "no connection to member ", peer);
@@ -214,11 +216,10 @@ void Wire::Line::move_in() {
     if (got <= 0) return break_off(got == 0 ? "the other end hung up" : reason_of(errno));
     received += static_cast<std::size_t>(got);
     if (received == sizeof(Size)) {
-      const bool fits = channel == Channel::kPayloads ? size == next.room
-                                                           : size > 0 && size <= next.room;
+      const bool fits = channel == Channel::kPayloads ? size == next.room : size > 0 && size <= next.room;
       if (!fits) {
         return break_off(concat("the other end sent ", size, " bytes, and ", next.room,
-                                       " were to come: the ranks are of different builds, or took different branches"));
+                                " were to come: the ranks are of different builds, or took different branches"));
       }
     } else if (received > sizeof(Size) && received == sizeof(Size) + size) {
       received = 0;

@@ -2,8 +2,8 @@
 // for messages and one for payloads, so that a payload that nobody waits for yet holds up no message.
 //
 // A transfer is a send or a receive that was started; it is waited for later. What is sent on a channel arrives in the
-// receives of that channel, one by one in the order in which both were started. The calling thread moves what the socket
-// takes or has at once; a thread of the wire moves the rest.
+// receives of that channel, one by one in the order in which both were started. The calling thread moves what the
+// socket takes or has at once; a thread of the wire moves the rest.
 //
 // Threads: any. Ownership: the memory of a transfer must live until it is done, or until cut() has returned. Blocking:
 // only WireTransfer::wait(). Errors: RunError, which says how the connection broke, of wait() and of later calls.
@@ -53,7 +53,7 @@ class Wire {
 
   /// `peers`: by rank. Throws RunError when the system has no descriptor to give.
   explicit Wire(std::vector<Ends> peers);
-  ~Wire() { cut(); }
+  ~Wire();
   Wire(const Wire&) = delete;
   Wire& operator=(const Wire&) = delete;
 

@@ -25,7 +25,8 @@ std::pair<Descriptor, Descriptor> connection() {
   const Descriptor listener = listen_to_all(0);
   Descriptor one = start_to("127.0.0.1", port_of(listener));
   Descriptor other;
-  while (!other.is_open()) other = Descriptor(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  while (!other.is_open())
+    other = Descriptor(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   return {std::move(one), std::move(other)};
 }
 
@@ -104,7 +105,8 @@ TEST(WireTest, AMessageMayBeShorterThanItsRoomAndAPayloadNot) {
   const auto other = pair.first->send(1, word.data(), word.size(), Channel::kPayloads);
   EXPECT_TRUE(message->wait(soon()));
   EXPECT_EQ(std::string(room.data(), 4), "word");
-  EXPECT_THAT(message_of<RunError>([&] { (void)payload->wait(soon()); }), HasSubstr("sent 4 bytes, and 100 were to come"));
+  EXPECT_THAT(message_of<RunError>([&] { (void)payload->wait(soon()); }),
+              HasSubstr("sent 4 bytes, and 100 were to come"));
 }
 
 // What was sent before the end is received before the end is told.

@@ -44,7 +44,7 @@ class LocalStepsTest : public ::testing::Test {
                 .launcher_hosts_store = true,
                 .run_id = "local-steps-test",
                 .rank_restarts = mine.restarts};
-    ranks.world.backend = comm::Backend::kGloo;
+    ranks.world.backend = comm::Backend::kTcp;
     ranks.late = late_;
     ranks.say = [&mine](const std::string& line) { mine.said += line + "\n"; };
     try {

@@ -284,14 +284,12 @@ using Case = std::tuple<Animal, int, Medium>;
 
 std::string name_of(const ::testing::TestParamInfo<Case>& info) {
   const auto& [animal, ranks, medium] = info.param;
-  return concat(animal.name, "On", ranks, "Ranks", medium == Medium::kGloo ? "OverGloo" : "InSharedMemory");
+  return concat(animal.name, "On", ranks, "Ranks", medium == Medium::kTcp ? "OverTcp" : "InSharedMemory");
 }
 
 class ZooTest : public ::testing::TestWithParam<Case> {
  protected:
-  void SetUp() override {
-    if (std::get<Medium>(GetParam()) == Medium::kGloo && !comm::has_gloo()) GTEST_SKIP() << "built without Gloo";
-  }
+  void SetUp() override {}
 
   static void expect_the_plain_loop(Update update) {
     const Animal& animal = std::get<Animal>(GetParam());
@@ -313,7 +311,7 @@ TEST_P(ZooTest, AnOptimizerAfterAverageMakesTheStepsOfAPlainLoop) { expect_the_p
 TEST_P(FusedZooTest, StepMakesTheStepsOfAPlainLoop) { expect_the_plain_loop(Update::kFused); }
 
 const auto kRanks = ::testing::Values(2, 3);
-const auto kMedia = ::testing::Values(Medium::kSharedMemory, Medium::kGloo);
+const auto kMedia = ::testing::Values(Medium::kSharedMemory, Medium::kTcp);
 INSTANTIATE_TEST_SUITE_P(Zoo, ZooTest, ::testing::Combine(::testing::ValuesIn(animals()), kRanks, kMedia), name_of);
 INSTANTIATE_TEST_SUITE_P(Zoo, FusedZooTest,
                          ::testing::Combine(::testing::ValuesIn(animals_with_a_fused_rule()), kRanks, kMedia), name_of);

@@ -127,9 +127,9 @@ class AttackTest(unittest.TestCase):
         self.expect_turned_away(knocks, said)
         self.assertEqual([door for door in knocks["doors"] if "tcp" in door], [])
 
-    def test_ranks_over_gloo(self):
+    def test_ranks_over_tcp(self):
         state = self.undisturbed()
-        knocks, said = self.ranks_by_variables(["--backend", "gloo"])
+        knocks, said = self.ranks_by_variables(["--backend", "tcp"])
         self.assertEqual(self.state(), state)
         self.expect_turned_away(knocks, said)
 

@@ -75,7 +75,7 @@ void look_up_a_name() {
 
 void find_each_other(int rank, const Voice& voice) {
   comm::WorldOptions options;
-  options.backend = comm::Backend::kGloo;
+  options.backend = comm::Backend::kTcp;
   const comm::World world = comm::open_world({.launcher = comm::Launcher::kVariables,
                                               .rank = rank,
                                               .world_size = 2,

@@ -70,7 +70,7 @@ void check_group(World& world, const Voice& voice) {
 
 TEST_F(TwoHostsTest, AutoFindsThemAndGoesWithinEachFirst) {
   const auto outcomes = run(comm::Backend::kAuto, [](World& world, const Voice& voice) {
-    if (world.kind != comm::GroupKind::kHostThenGloo || world.local_rank != world.rank % 2) voice.say("other hosts; ");
+    if (world.kind != comm::GroupKind::kHostThenTcp || world.local_rank != world.rank % 2) voice.say("other hosts; ");
     check_group(world, voice);
     voice.say(world.description);
   });
@@ -79,9 +79,7 @@ TEST_F(TwoHostsTest, AutoFindsThemAndGoesWithinEachFirst) {
                                                         "by boot id, network namespace and user"))));
 }
 
-TEST_F(TwoHostsTest, GlooAloneGivesTheSameBits) {
-  EXPECT_THAT(run(comm::Backend::kGloo, check_group), Each(StrEq("")));
-}
+TEST_F(TwoHostsTest, TcpAloneGivesTheSameBits) { EXPECT_THAT(run(comm::Backend::kTcp, check_group), Each(StrEq(""))); }
 
 TEST_F(TwoHostsTest, HostIsRefused) {
   EXPECT_THAT(run(comm::Backend::kHost, [](World&, const Voice&) {}),

@@ -50,7 +50,7 @@ std::vector<Training> trainings() {
           {"normalised", pendulum(), {}},
           {"divided", cartpole(), {"--strategy", "divided"}},
           {"parameter server", cartpole(), {"--strategy", "parameter_server"}},
-          {"over Gloo", cartpole(), {"--backend", "gloo"}},
+          {"over TCP", cartpole(), {"--backend", "tcp"}},
           {"DD-PPO", dd_ppo(), {}},
           {"sync_replicas", cartpole(), {"--strategy", "sync_replicas"}, Promise::kAnEnd},
           {"asynchronous", cartpole(), {"--strategy", "asynchronous"}, Promise::kAnEnd}};

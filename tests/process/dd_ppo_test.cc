@@ -239,7 +239,7 @@ std::vector<Wrong> wrong_configurations() {
       {set("num_workers=0"), "num_workers = 0", "at least one"},
       {{"--ranks", "0"}, "--ranks 0", "from 1 to 1000"},
       {{"--ranks", "two"}, "--ranks two", "an integer"},
-      {{"--backend", "smddp"}, "--backend smddp", "auto, host, gloo or nccl"},
+      {{"--backend", "smddp"}, "--backend smddp", "auto, host, tcp or nccl"},
       {set("torch_distributed_backend=smddp"), "torch_distributed_backend = smddp", "--backend"},
       {set("sgd_minibatch_size=50"), "sgd_minibatch_size = 50", "dd_ppo.minibatch_size_per_rank"},
       {set("kl_coeff=0.2"), "kl_coeff = 0.2", "ppo.kl_coef"},

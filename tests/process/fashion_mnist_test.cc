@@ -83,15 +83,15 @@ TEST(LongFashionMnistTest, HasTheSameStateOverHostGroups) {
   expect_same_state({{{2, "cpu:2"}, 4, {"--backend", "host"}}, {{4, "cpu"}, 4, {"--backend", "host"}}});
 }
 
-TEST(LongFashionMnistTest, HasTheSameStateOverGlooOnly) {
-  expect_same_state({{{2, "cpu:2"}, 4, {"--backend", "gloo"}}, {{4, "cpu"}, 4, {"--backend", "gloo"}}});
+TEST(LongFashionMnistTest, HasTheSameStateOverTcpOnly) {
+  expect_same_state({{{2, "cpu:2"}, 4, {"--backend", "tcp"}}, {{4, "cpu"}, 4, {"--backend", "tcp"}}});
 }
 
 TEST(LongFashionMnistTest, HasTheSameStateWhenTheOptimizerIsDivided) {
   expect_same_state({{{1, "cpu:4"}, 4, {"--strategy", "divided"}},
                      {{2, "cpu:2"}, 4, {"--strategy", "divided", "--backend", "host"}},
                      {{4, "cpu"}, 4, {"--strategy", "divided", "--backend", "host"}},
-                     {{4, "cpu"}, 4, {"--strategy", "divided", "--backend", "gloo"}}});
+                     {{4, "cpu"}, 4, {"--strategy", "divided", "--backend", "tcp"}}});
 }
 
 }  // namespace

@@ -140,7 +140,7 @@ TEST(RanksTest, ShardsOfThemselvesAreAsManyAsTheRanksCanShare) {
 TEST(RanksTest, SayingHowRanksExchangeWithoutALauncherIsRefused) {
   const TemporaryFolder scratch;
   Command alone = train(cartpole(), scratch / "run", "cpu:1");
-  alone.arguments.insert(alone.arguments.end(), {"--backend", "gloo"});
+  alone.arguments.insert(alone.arguments.end(), {"--backend", "tcp"});
   const Ended ended = run(alone);
   EXPECT_EQ(ended.exit_code, 2);
   EXPECT_THAT(ended.err, HasSubstr("no launcher started this process"));

@@ -24,7 +24,7 @@ namespace {
 
 void train(const std::string& backend, const std::string& where, int rank) {
   const comm::World world = comm::open_world(
-      comm::launcher_environment(), {.backend = backend == "gloo" ? comm::Backend::kGloo : comm::Backend::kHost});
+      comm::launcher_environment(), {.backend = backend == "tcp" ? comm::Backend::kTcp : comm::Backend::kHost});
   torch::nn::Linear net(3, 1);
   sync::DataParallel parallel(net.ptr(), *world.group);
   torch::optim::SGD optimizer(net->parameters(), 0.1);

@@ -71,7 +71,7 @@ TEST_P(ThrowingTest, ARankThatEndsWithItsWorldHasFailedAlsoWithCodeZero) {
   EXPECT_THAT(ended.err, HasSubstr("the run failed: first, rank 1 ended with exit code 0 in the middle of its work"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Groups, ThrowingTest, ::testing::Values("host", "gloo"));
+INSTANTIATE_TEST_SUITE_P(Groups, ThrowingTest, ::testing::Values("host", "tcp"));
 
 }  // namespace
 }  // namespace tandem::process_test

@@ -141,7 +141,7 @@ class CommandLine {
     add_ranks_flag(command, ranks_, "Processes to train on, started on this machine as by tandem launch. [1]",
                    field_flags_);
     // These three have no effect on a single process.
-    command.add_option("--backend", world_.backend, comm::kBackendHelp)->type_name("auto|host|gloo|nccl");
+    command.add_option("--backend", world_.backend, comm::kBackendHelp)->type_name("auto|host|tcp|nccl");
     command.add_option("--hosts-by", world_.hosts_by, comm::kHostsByHelp)->type_name("key|RANKS");
     command.add_option("--network", world_.network, comm::kNetworkHelp)->type_name("NAME");
     command.add_flag("--insecure", world_.is_insecure, comm::kInsecureHelp);

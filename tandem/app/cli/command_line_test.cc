@@ -54,10 +54,10 @@ TEST(CommandLineTest, TrainTakesAFileAndFlags) {
 
 TEST(CommandLineTest, RanksAreStartedWithTheSameCommandLineButForTheirNumber) {
   const RanksAsked train =
-      read<TrainCommand>({"train", "a.yaml", "--ranks", "2", "--seed", "3", "--backend", "gloo"}).ranks;
+      read<TrainCommand>({"train", "a.yaml", "--ranks", "2", "--seed", "3", "--backend", "tcp"}).ranks;
   EXPECT_EQ(train.count, 2);
-  EXPECT_THAT(train.arguments, ElementsAre("train", "a.yaml", "--seed", "3", "--backend", "gloo"));
-  EXPECT_EQ(train.world.backend, "gloo");
+  EXPECT_THAT(train.arguments, ElementsAre("train", "a.yaml", "--seed", "3", "--backend", "tcp"));
+  EXPECT_EQ(train.world.backend, "tcp");
   const RanksAsked resume = read<ResumeCommand>({"resume", "--ranks=4", "runs/a"}).ranks;
   EXPECT_EQ(resume.count, 4);
   EXPECT_THAT(resume.arguments, ElementsAre("resume", "runs/a"));

@@ -11,7 +11,7 @@
 #include "tandem/base/json_writer.h"
 #include "tandem/base/text.h"
 #include "tandem/base/version.h"
-#include "tandem/comm/links/c10d_group.h"
+#include "tandem/comm/links/network_group.h"
 
 namespace tandem::app {
 namespace {
@@ -35,7 +35,6 @@ ExitCode run_command(const VersionCommand& command) {
       {"compiler", compiler()},
       {"instructions", name_of(detect_instruction_set())},
       {"libtorch_instructions", at::get_cpu_capability()},
-      {"gloo", comm::has_gloo() ? "yes" : "no"},
       {"nccl", comm::has_nccl() ? "yes" : "no"},
       {"cores", std::to_string(std::thread::hardware_concurrency())},
   };

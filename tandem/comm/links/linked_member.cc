@@ -1,3 +1,5 @@
+#include "tandem/comm/links/linked_member.h"
+
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/core/Event.h>
@@ -9,7 +11,7 @@
 #include <utility>
 
 #include "tandem/base/check.h"
-#include "tandem/comm/links/c10d_backends.h"
+#include "tandem/comm/links/broken_pipe_mask.h"
 #include "tandem/comm/links/link_collective.h"
 #include "tandem/comm/listeners.h"
 
@@ -33,9 +35,9 @@ class LinkedMember final : public Group {
   explicit LinkedMember(LinkedMemberOptions options)
       : devices_(std::move(options.device_backend)),
         links_(
-            std::move(options.backend), options.rank, options.names,
+            std::move(options.ends), options.rank, options.names,
             [this](const std::string& failure) { on_close(failure); }, [this] { listeners_.ask(); }),
-        sender_("c10d-group", [this](const std::stop_token& stop) { execute_all(stop); }) {}
+        sender_("group-sender", [this](const std::stop_token& stop) { execute_all(stop); }) {}
   ~LinkedMember() override { links_.leave(); }
 
   [[nodiscard]] int rank() const override { return links_.rank(); }
@@ -180,7 +182,7 @@ class LinkedMember final : public Group {
   // --- the sending thread ---
 
   void execute_all(const std::stop_token&) {
-    const BrokenPipeMask mask;
+    const BrokenPipeMask mask;  // NCCL writes
     const at::NoGradGuard no_grad;
     try {
       std::unique_ptr<LinkCollective> current, following;

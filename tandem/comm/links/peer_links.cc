@@ -11,14 +11,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Note [No time limit is left to Gloo]
-// When a wait of Gloo runs out of time, Gloo cuts the connections to all peers. They then see a broken connection and
-// not the reason. So Gloo's waits get a limit that never comes; Work::abort() ends them and keeps the connections.
-constexpr std::chrono::milliseconds kForever = std::chrono::hours(24 * 365);
 constexpr std::chrono::milliseconds kFarewell = 100ms;  // for the peers to take this member's last message
 constexpr Clock::duration kVerdict = 1s;                // for the message that says why a connection broke
 
-using Tag = PeerWire::Tag;
+using net::Channel;
+using Started = net::Wire::Transfer;
 
 // Does something for which the peer may be gone. The thread that waits for the peer's messages reports that.
 template <typename Action>
@@ -31,9 +28,9 @@ void try_to(const Action& action) {
 
 }  // namespace
 
-PeerLinks::PeerLinks(c10::intrusive_ptr<c10d::Backend> backend, int rank, std::vector<MemberName> names,
-                     OnClose on_close, OnQuestion on_question)
-    : wire_(std::move(backend)),
+PeerLinks::PeerLinks(std::vector<net::Wire::Ends> ends, int rank, std::vector<MemberName> names, OnClose on_close,
+                     OnQuestion on_question)
+    : wire_(std::move(ends)),
       rank_(rank),
       names_(std::move(names)),
       on_close_(std::move(on_close)),
@@ -65,7 +62,7 @@ PeerLinks::PeerLinks(c10::intrusive_ptr<c10d::Backend> backend, int rank, std::v
 void PeerLinks::end() noexcept {
   leave();
   for (Receiver& receiver : receivers_) receiver.listener.reset();
-  for (Receiver& receiver : receivers_) receiver.works = {};
+  for (Receiver& receiver : receivers_) receiver.work.reset();
   {
     const MutexLock lock(mutex_);
     progress_ = {};
@@ -95,7 +92,7 @@ std::uint64_t PeerLinks::announce(const Announcement& announcement, const void* 
   if (bytes > 0) std::memcpy(outgoing.payload.data(), payload, bytes);
   for (const int peer : peers_) {
     announced(number).announcing.push_back(
-        admit(number, peer, [&] { return wire_.send(peer, &outgoing, outgoing.used(), Tag::kMessages); }));
+        admit(number, peer, [&] { return wire_.send(peer, &outgoing, outgoing.used(), Channel::kMessages); }));
   }
   return number;
 }
@@ -160,7 +157,7 @@ void PeerLinks::ask() {
   question_.kind = PeerMessage::Kind::kQuestion;
   for (const int peer : waiting_for()) {
     try_to([&] {
-      C10dWork work = wire_.send(peer, &question_, question_.used(), Tag::kMessages);
+      Started work = wire_.send(peer, &question_, question_.used(), Channel::kMessages);
       const MutexLock lock(mutex_);
       if (closing_) work->abort();
       questions_.push_back(std::move(work));
@@ -171,18 +168,18 @@ void PeerLinks::ask() {
 // --- transfers -------------------------------------------------------------------------------------------------------
 
 Transfer PeerLinks::send(std::uint64_t number, int peer, const void* from, std::size_t bytes) {
-  return admit(number, peer, [&] { return wire_.send(peer, from, bytes, Tag::kPayloads); });
+  return admit(number, peer, [&] { return wire_.send(peer, from, bytes, Channel::kPayloads); });
 }
 
 Transfer PeerLinks::receive(std::uint64_t number, int peer, void* to, std::size_t bytes) {
-  return admit(number, peer, [&] { return wire_.receive(peer, to, bytes, Tag::kPayloads); });
+  return admit(number, peer, [&] { return wire_.receive(peer, to, bytes, Channel::kPayloads); });
 }
 
 // Starts a transfer unless the links are closed. `start` runs without the lock, so the links may be closed meanwhile;
 // the transfer is aborted then, as close() did with the others.
-Transfer PeerLinks::admit(std::uint64_t number, int peer, const std::function<C10dWork()>& start) {
+Transfer PeerLinks::admit(std::uint64_t number, int peer, const std::function<Started()>& start) {
   if (!is_open()) throw_closed();
-  C10dWork work;
+  Started work;
   try {
     work = start();
   } catch (const std::exception& error) {
@@ -201,7 +198,7 @@ void PeerLinks::wait(const Transfer& transfer) {
   }
   bool done = false;
   try {
-    done = transfer.work->wait(kForever);
+    done = transfer.work->wait(Deadline::infinite());
   } catch (const std::exception& error) {
     await_verdict(transfer.peer, error.what());
   }
@@ -222,53 +219,42 @@ void PeerLinks::await_verdict(int peer, const std::string& what) {
   throw_closed();
 }
 
-// Closes the links because `peer` died or left; `what` is the backend's error.
+// Closes the links because `peer` died or left; `what` says how.
 void PeerLinks::lose(int peer, const std::string& what) {
-  const std::string error = what.substr(0, what.find(". "));  // without the advice that Gloo adds
   std::string how;
   {
     const MutexLock lock(mutex_);
     how = concat("; ", record(peer).name,
                  record(peer).has_left ? concat(" ", record(peer).why)
-                                       : concat(" died, or the connection to it broke (", error, ")"));
+                                       : concat(" died, or the connection to it broke (", what, ")"));
   }
   close({Ending::kFailed, shm::Cause::kLost, rank_, peer, waiting() + how});
 }
 
 // --- what peers say --------------------------------------------------------------------------------------------------
 
-// Several receives are always posted: while one is being filled, Gloo reports a broken connection only to the others.
-// So all messages that came before the break are read before it is noticed. And a peer's last message arrives even if
-// this process was stopped before it could post the next receive: Gloo sends nothing that was not asked for.
+// All messages that came before a connection broke are read before the break is noticed.
 void PeerLinks::listen(int peer) {
-  const BrokenPipeMask mask;
   Receiver& receiver = receivers_[static_cast<std::size_t>(peer)];
-  std::string failure;
-  for (std::size_t slot = 0; slot < kPosted; ++slot) post_receive(peer, slot, failure);
-  for (std::size_t slot = 0; is_open(); slot = (slot + 1) % kPosted) {
-    if (!receiver.works[slot]) return on_hang_up(peer, failure);
+  while (is_open()) {
     try {
-      if (!receiver.works[slot]->wait(kForever)) return;
+      if (!receive_message(peer)->wait(Deadline::infinite())) return;
     } catch (const std::exception& error) {
       return on_hang_up(peer, error.what());
     }
-    on_message(peer, std::move(receiver.messages[slot]));
-    post_receive(peer, slot, failure);
+    if (receiver.message->bytes > kInlinePayload) return lose(peer, "it sent what is no message");
+    on_message(peer, std::move(receiver.message));
   }
 }
 
-void PeerLinks::post_receive(int peer, std::size_t slot, std::string& failure) {
+Started PeerLinks::receive_message(int peer) {
   Receiver& receiver = receivers_[static_cast<std::size_t>(peer)];
-  receiver.messages[slot] = std::make_unique<PeerMessage>();
-  C10dWork work;
-  try {
-    work = wire_.receive(peer, receiver.messages[slot].get(), sizeof(PeerMessage), Tag::kMessages);
-  } catch (const std::exception& error) {
-    failure = error.what();
-  }
+  receiver.message = std::make_unique<PeerMessage>();
+  Started work = wire_.receive(peer, receiver.message.get(), sizeof(PeerMessage), Channel::kMessages);
   const MutexLock lock(mutex_);
-  if (work && closing_) work->abort();
-  receiver.works[slot] = std::move(work);
+  if (closing_) work->abort();
+  receiver.work = work;
+  return work;
 }
 
 void PeerLinks::on_message(int peer, std::unique_ptr<PeerMessage> message) {
@@ -307,7 +293,7 @@ void PeerLinks::on_hang_up(int peer, const std::string& what) {
 // Aborts all transfers, so that all waits of this member end. The peers learn the reason from take_leave(), which the
 // sending thread calls after this.
 bool PeerLinks::close(Closing closing) {
-  std::vector<C10dWork> works;
+  std::vector<Started> works;
   std::string failure;
   {
     const MutexLock lock(mutex_);
@@ -316,10 +302,10 @@ bool PeerLinks::close(Closing closing) {
     if (closing_->ending == Ending::kFailed) failure = why_closed();
     works = questions_;
     for (const Progress& each : progress_) works.insert(works.end(), each.in_flight.begin(), each.in_flight.end());
-    for (const Receiver& receiver : receivers_) works.insert(works.end(), receiver.works.begin(), receiver.works.end());
+    for (const Receiver& receiver : receivers_) works.push_back(receiver.work);
   }
   changed_.notify_all();
-  for (const C10dWork& work : works) {
+  for (const Started& work : works) {
     if (work) work->abort();
   }
   on_close_(failure);
@@ -342,12 +328,9 @@ void PeerLinks::take_leave() {
     farewell_.bytes = static_cast<std::uint32_t>(closing_->why.copy(text, farewell_.payload.size()));
   }
   for (const int peer : peers_)
-    try_to([&] { farewells_.push_back(wire_.send(peer, &farewell_, farewell_.used(), Tag::kMessages)); });
+    try_to([&] { farewells_.push_back(wire_.send(peer, &farewell_, farewell_.used(), Channel::kMessages)); });
   const Deadline deadline = Deadline::after(kFarewell);
-  for (const C10dWork& farewell : farewells_) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline.remaining());
-    try_to([&] { farewell->wait(std::max(left, 1ms)); });
-  }
+  for (const Started& farewell : farewells_) try_to([&] { (void)farewell->wait(deadline); });
 }
 
 void PeerLinks::throw_closed() const {
@@ -358,7 +341,7 @@ void PeerLinks::throw_closed() const {
 
 std::string PeerLinks::why_closed() const {
   std::string message =
-      concat("the c10d group of ", size(), " ranks was closed by rank ", name(closing_->by), ": ", closing_->why);
+      concat("the network group of ", size(), " ranks was closed by rank ", name(closing_->by), ": ", closing_->why);
   for (const PeerRecord& each : records_) message += concat("\n  ", describe(each));
   return message;
 }

@@ -17,20 +17,20 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <vector>
 
 #include "tandem/base/mutex.h"
-#include "tandem/comm/links/c10d_backends.h"
-#include "tandem/comm/links/peer_wire.h"
+#include "tandem/comm/links/linked_member.h"
+#include "tandem/comm/links/peer_message.h"
 #include "tandem/concurrency/worker.h"
+#include "tandem/net/wire.h"
 
 namespace tandem::comm {
 
 /// A payload on its way from or to a peer.
 struct Transfer {
   int peer = 0;
-  C10dWork work;
+  net::Wire::Transfer work;
 };
 
 class PeerLinks {
@@ -40,9 +40,9 @@ class PeerLinks {
   using OnClose = std::function<void(const std::string& failure)>;
   /// Called when a peer asks this member (Group::on_question()), by the thread that waits for that peer's messages.
   using OnQuestion = std::function<void()>;
-  /// `backend` connects the members and is used by nothing else; `names` are those of all members, by rank. Starts the
-  /// threads that wait for messages.
-  PeerLinks(c10::intrusive_ptr<c10d::Backend> backend, int rank, std::vector<MemberName> names, OnClose on_close,
+  /// `ends` are the connections to all members, and `names` their names, by rank. Starts the threads that wait for
+  /// messages.
+  PeerLinks(std::vector<net::Wire::Ends> ends, int rank, std::vector<MemberName> names, OnClose on_close,
             OnQuestion on_question);
   /// Waits for no peer. The memory of all transfers must live until the destructor has returned.
   ~PeerLinks() { end(); }
@@ -113,13 +113,10 @@ class PeerLinks {
     int by = 0, lost = 0;
     std::string why;
   };
-  // How many receives are posted for a peer's messages. While a message is being read: the kAtOnce that may follow it,
-  // a question, the last message, and one that only a broken connection ends.
-  static constexpr std::size_t kPosted = 1 + kAtOnce + 3;
-  // These receives, and the thread that waits for them.
+  // The receive of a peer's next message, and the thread that waits for it.
   struct Receiver {
-    std::array<C10dWork, kPosted> works;
-    std::array<std::unique_ptr<PeerMessage>, kPosted> messages;
+    net::Wire::Transfer work;
+    std::unique_ptr<PeerMessage> message;
     std::unique_ptr<Worker> listener;
   };
   // A collective's announcements: this member's, with the sends of it, and those received from the others, by rank.
@@ -131,7 +128,7 @@ class PeerLinks {
   // The step that a collective has reached, and its transfers, which close() aborts.
   struct Progress {
     enum class Phase { kIdle, kAnnounced, kTransfers } phase = Phase::kIdle;
-    std::vector<C10dWork> in_flight;
+    std::vector<net::Wire::Transfer> in_flight;
   };
   using Phase = Progress::Phase;
 
@@ -153,15 +150,15 @@ class PeerLinks {
   void end() noexcept;
   // Runs on a thread for each peer, until the links are closed or the peer is gone.
   void listen(int peer);
-  // Posts a receive for the peer's next message; `failure` gets the backend's error if the peer is gone.
-  void post_receive(int peer, std::size_t slot, std::string& failure);
+  // Starts to receive the peer's next message.
+  net::Wire::Transfer receive_message(int peer);
   void on_message(int peer, std::unique_ptr<PeerMessage> message);
-  // A connection broke; `what` is the backend's error.
+  // A connection broke; `what` says how.
   void on_hang_up(int peer, const std::string& what);
   // Close the links: because a peer is gone, and for any reason.
   void lose(int peer, const std::string& what);
   bool close(Closing closing);
-  [[nodiscard]] Transfer admit(std::uint64_t number, int peer, const std::function<C10dWork()>& start);
+  [[nodiscard]] Transfer admit(std::uint64_t number, int peer, const std::function<net::Wire::Transfer()>& start);
   [[noreturn]] void await_verdict(int peer, const std::string& what);
   // As waiting_for().
   [[nodiscard]] std::vector<int> missing() const TANDEM_REQUIRES(mutex_);
@@ -170,7 +167,7 @@ class PeerLinks {
   // The failure that closed the links, followed by one line for each member (describe(PeerRecord)).
   [[nodiscard]] std::string why_closed() const TANDEM_REQUIRES(mutex_);
 
-  PeerWire wire_;
+  net::Wire wire_;
   const int rank_;
   const std::vector<MemberName> names_;
   std::vector<int> peers_;  // all ranks but this one
@@ -180,7 +177,7 @@ class PeerLinks {
   std::array<Announced, kAtOnce> in_progress_;  // this and what follows belong to the sending thread
   std::uint64_t announced_ = 0;                 // the number of the next collective
   PeerMessage farewell_{};                      // the last message, with what closed the links
-  std::vector<C10dWork> farewells_;
+  std::vector<net::Wire::Transfer> farewells_;
 
   mutable Mutex mutex_;
   CondVar changed_;
@@ -189,8 +186,8 @@ class PeerLinks {
   std::array<Progress, kAtOnce> progress_ TANDEM_GUARDED_BY(mutex_);
   int transferring_ TANDEM_GUARDED_BY(mutex_) = -1;  // the peer that wait() waits for; -1: none
   std::optional<Closing> closing_ TANDEM_GUARDED_BY(mutex_);
-  std::vector<C10dWork> questions_ TANDEM_GUARDED_BY(mutex_);
-  std::vector<Receiver> receivers_;  // the works are guarded by mutex_, the rest belongs to the listeners
+  std::vector<net::Wire::Transfer> questions_ TANDEM_GUARDED_BY(mutex_);
+  std::vector<Receiver> receivers_;  // `work` is guarded by mutex_, the rest belongs to the listeners
 };
 
 }  // namespace tandem::comm

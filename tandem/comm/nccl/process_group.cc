@@ -1,7 +1,7 @@
-// The one source that includes NCCL's headers; libtandem_nccl.so (see comm/links/c10d_backends.h).
+// The one source that includes NCCL's headers; libtandem_nccl.so (see comm/links/linked_member.h).
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
-#include "tandem/comm/links/c10d_backends.h"
+#include "tandem/comm/links/linked_member.h"
 
 extern "C" c10d::Backend* tandem_make_nccl_backend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                                                    int device_index) {

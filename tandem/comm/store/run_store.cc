@@ -63,9 +63,8 @@ class OwnStore final : public WaitingStore {
     return std::make_unique<OwnStore>(values_, server_, name_, whole(prefix));
   }
   [[nodiscard]] std::string name() const override { return name_; }
-  [[nodiscard]] std::string host_address() const override {
-    const std::vector<std::string> own = net::own_addresses();
-    return own.empty() ? "127.0.0.1" : own.front();
+  [[nodiscard]] net::Reach reach() const override {
+    return server_ == nullptr || !server_->place().local.empty() ? net::Reach::kThisHost : net::Reach::kEverywhere;
   }
 
  private:
@@ -78,13 +77,14 @@ class OwnStore final : public WaitingStore {
 
 // The connection that all parts of a store share.
 struct SharedConnection {
-  SharedConnection(Descriptor socket, std::string name_of_store, std::chrono::milliseconds limit)
+  SharedConnection(Descriptor socket, std::string name_of_store, net::Reach of_store, std::chrono::milliseconds limit)
       : name(std::move(name_of_store)),
-        address(net::address_of_peer(socket)),
+        reach(of_store),
         reply_limit(limit),
         connection(std::move(socket), 0, "its host") {}
 
-  const std::string name, address;
+  const std::string name;
+  const net::Reach reach;
   const std::chrono::milliseconds reply_limit;
   Mutex mutex;
   net::Connection connection TANDEM_GUARDED_BY(mutex);
@@ -117,7 +117,7 @@ class RemoteStore final : public WaitingStore {
     return std::make_unique<RemoteStore>(shared_, joined_key(prefix_, prefix));
   }
   [[nodiscard]] std::string name() const override { return shared_->name; }
-  [[nodiscard]] std::string host_address() const override { return shared_->address; }
+  [[nodiscard]] net::Reach reach() const override { return shared_->reach; }
 
  private:
   // After one failure no answer can be told from one to an earlier question, so all later calls fail.
@@ -224,8 +224,8 @@ std::unique_ptr<Store> connect_to_store(const StorePlace& place, const Limits& l
         Descriptor socket =
             net::dial(there, place.secret, 0, name,
                       {.deadline = Deadline::after(std::max<Clock::duration>(left, 10ms)), .stop = limits.stop});
-        return std::make_unique<RemoteStore>(std::make_shared<SharedConnection>(std::move(socket), name, reply_limit),
-                                             "");
+        return std::make_unique<RemoteStore>(
+            std::make_shared<SharedConnection>(std::move(socket), name, place.reach, reply_limit), "");
       } catch (const net::OtherSecret& error) {
         throw ConfigError(concat(error.what(),
                                  ": give all ranks of the run the same secret, TANDEM_RUN_SECRET or "

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tandem/concurrency/limits.h"
+#include "tandem/net/sockets.h"
 
 namespace tandem::comm {
 
@@ -37,8 +38,8 @@ class Store {
   [[nodiscard]] virtual std::unique_ptr<Store> part(const std::string& prefix) = 0;
   /// The name of the store in messages: "the store at 10.0.0.1:29500".
   [[nodiscard]] virtual std::string name() const = 0;
-  /// The numeric address by which this process reaches the store's host; of the loopback on that host itself.
-  [[nodiscard]] virtual std::string host_address() const = 0;
+  /// Where the processes are that share this store.
+  [[nodiscard]] virtual net::Reach reach() const = 0;
 };
 
 /// All-gathers texts through the store: every rank gives one under `what` and gets those of all ranks, by rank. Each

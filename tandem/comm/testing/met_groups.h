@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tandem/comm/host_group.h"
-#include "tandem/comm/links/c10d_group.h"
+#include "tandem/comm/links/network_group.h"
 #include "tandem/comm/store/run_store.h"
 #include "tandem/comm/testing/member_threads.h"
 #include "tandem/concurrency/testing/within.h"
@@ -20,14 +20,14 @@ inline std::unique_ptr<Group> join_host(int rank, int size, const std::string& k
 }
 
 /// `port`: of a store on this host.
-inline std::unique_ptr<Group> join_gloo(int rank, int size, int port) {
+inline std::unique_ptr<Group> join_tcp(int rank, int size, int port) {
   const Limits limits = within(std::chrono::minutes(1));
   const auto store = connect_to_store(store_here(port), limits);
   const auto part = store->part("group");
-  return make_gloo_group({.rank = rank, .size = size, .store = part.get(), .limits = limits});
+  return make_tcp_group({.rank = rank, .size = size, .store = part.get(), .limits = limits});
 }
 
-enum class Medium { kSharedMemory, kGloo };
+enum class Medium { kSharedMemory, kTcp };
 
 /// Runs `work` as each member of a group over `medium`, in a thread of its own: run_joined().
 inline std::vector<std::string> run_over(Medium medium, int size, const std::function<void(Group&)>& work) {
@@ -38,7 +38,7 @@ inline std::vector<std::string> run_over(Medium medium, int size, const std::fun
   }
   const HostedStore hosted = host_store({});
   return run_joined(
-      size, [&](int rank) { return join_gloo(rank, size, hosted.place.endpoint.port); }, work);
+      size, [&](int rank) { return join_tcp(rank, size, hosted.place.endpoint.port); }, work);
 }
 
 }  // namespace tandem::comm

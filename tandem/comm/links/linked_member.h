@@ -1,9 +1,8 @@
-// comm/links/c10d_backends.h: makes c10d's backends, Gloo and NCCL, and the member of a group over them. Internal to
-// comm/links/c10d_group.cc.
+// comm/links/linked_member.h: the member of a group across a network, and NCCL, which may carry what is on its devices.
+// Internal to comm/links.
 //
-// Only gloo_backend.cc includes Gloo's headers, and only tandem/comm/nccl/ those of NCCL. The latter is a library of
-// its own, libtandem_nccl.so, since it needs LibTorch's CUDA part; both are loaded when a program asks for NCCL
-// (docs/decisions/0011).
+// Only tandem/comm/nccl/ includes NCCL's headers. It is a library of its own, libtandem_nccl.so, since it needs
+// LibTorch's CUDA part; both are loaded when a program asks for NCCL (docs/decisions/0011).
 //
 // Threads: all. Blocking: the makers of backends connect to all ranks, which call them at the same time. Errors:
 // ConfigError when the build or the machine lacks something; RunError when ranks cannot connect.
@@ -16,14 +15,9 @@
 #include <vector>
 
 #include "tandem/comm/group.h"
+#include "tandem/net/wire.h"
 
 namespace tandem::comm {
-
-/// Connects every rank with every other over TCP. `network` is the name of an interface, or an address of this host;
-/// `patience` the time limit for connecting to one peer. Gloo's threads inherit the caller's signal mask.
-[[nodiscard]] c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10d::Store>& store,
-                                                                  int rank, int size, const std::string& network,
-                                                                  std::chrono::milliseconds patience);
 
 /// The function that libtandem_nccl.so exports as kNcclSymbol. It connects the ranks' CUDA devices. The
 /// caller owns the backend.
@@ -37,15 +31,15 @@ struct MemberName {
   std::string process;  // "process 77 on gpu-a"
 };
 
-/// The connections between the members. Each backend is for this group alone.
+/// The connections between the members, for this group alone.
 struct LinkedMemberOptions {
   int rank = 0;
   std::vector<MemberName> names = {};                     // all members' names, by rank
-  c10::intrusive_ptr<c10d::Backend> backend = {};         // sends from this host's memory (Gloo)
+  std::vector<net::Wire::Ends> ends = {};                 // by rank, for what is in this host's memory
   c10::intrusive_ptr<c10d::Backend> device_backend = {};  // sends from devices (NCCL); null: through the host's memory
 };
 
-/// Does not wait. The group's threads, blocking and errors are those of c10d_group.h.
+/// Does not wait. The group's threads, blocking and errors are those of network_group.h.
 [[nodiscard]] std::unique_ptr<Group> make_linked_member(LinkedMemberOptions options);
 
 }  // namespace tandem::comm

@@ -1,32 +1,24 @@
-// comm/links/peer_wire.h: starts to send and to receive bytes over a c10d backend; and the messages that members of a
-// network group send each other ahead of large payloads, with what each remembers of them. Internal to comm/links.
+// comm/links/peer_message.h: the messages that members of a network group send each other ahead of large payloads, and
+// what each remembers of them. Internal to comm/links.
 //
 // A message announces a collective, with its payload if that is small; or asks whether the receiver only waits itself;
 // or says what closed the group, or why the sender leaves. The struct travels as it lies in memory, up to the end of
 // the payload that is used: all members run the same build on machines of the same byte order.
 //
-// Threads: any; operations are started one at a time. A PeerRecord is caller-locks. Ownership: the memory of an
-// operation must live until its work is done or cut() has returned. Blocking: only while another thread starts an
-// operation. Errors: those of the backend when a peer is gone; no thread gets SIGPIPE.
+// Threads: values; a PeerRecord is caller-locks.
 #pragma once
-#include <ATen/ops/from_blob.h>
-#include <pthread.h>
-#include <signal.h>
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <ctime>
 #include <deque>
 #include <iomanip>
 #include <memory>
 #include <string>
-#include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "tandem/base/mutex.h"
 #include "tandem/base/text.h"
 #include "tandem/shm/control_block.h"
 
@@ -99,62 +91,5 @@ struct PeerRecord {
     text += concat(number == record.begun.front().first ? " #" : ", #", number, ' ', describe(announcement));
   return record.begun.empty() ? text + " none" : text;
 }
-
-/// Blocks SIGPIPE in this thread for its scope, and discards a SIGPIPE that came meanwhile. Gloo writes with writev(2),
-/// which raises the signal in the writing thread when the peer is gone. Threads that are started in the scope inherit
-/// the mask.
-class BrokenPipeMask {
- public:
-  BrokenPipeMask() {
-    sigemptyset(&pipe_);
-    sigaddset(&pipe_, SIGPIPE);
-    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
-  }
-  ~BrokenPipeMask() {
-    if (sigismember(&before_, SIGPIPE) == 1) return;
-    const timespec at_once{};
-    (void)sigtimedwait(&pipe_, nullptr, &at_once);
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-  BrokenPipeMask(const BrokenPipeMask&) = delete;
-  BrokenPipeMask& operator=(const BrokenPipeMask&) = delete;
-
- private:
-  sigset_t pipe_{}, before_{};
-};
-
-/// An operation that was started; null if there is none.
-using C10dWork = c10::intrusive_ptr<c10d::Work>;
-
-/// The connections of one member to all others. This class alone knows how bytes travel.
-class PeerWire {
- public:
-  explicit PeerWire(c10::intrusive_ptr<c10d::Backend> backend) : backend_(std::move(backend)) {}
-
-  /// Separates messages from payloads. Bytes that are sent with a tag are received with that tag, in the same order.
-  enum class Tag : std::uint8_t { kMessages, kPayloads };
-  /// Start to send and to receive `bytes`; throw if the peer is gone already. A receive writes, too: Gloo tells the
-  /// peer that it may send.
-  [[nodiscard]] C10dWork send(int peer, const void* from, std::size_t bytes, Tag tag) {
-    return start(&c10d::Backend::send, peer, const_cast<void*>(from), bytes, tag);
-  }
-  [[nodiscard]] C10dWork receive(int peer, void* to, std::size_t bytes, Tag tag) {
-    return start(&c10d::Backend::recv, peer, to, bytes, tag);
-  }
-  /// Closes the connections. No other call may run at the same time or follow.
-  void cut() noexcept { backend_.reset(); }
-
- private:
-  using Operation = C10dWork (c10d::Backend::*)(std::vector<at::Tensor>& tensors, int peer, int tag);
-  C10dWork start(Operation operation, int peer, void* data, std::size_t bytes, Tag tag) {
-    std::vector<at::Tensor> payload{at::from_blob(data, {static_cast<std::int64_t>(bytes)}, at::kByte)};
-    const BrokenPipeMask mask;
-    const MutexLock lock(starting_);
-    return (*backend_.*operation)(payload, peer, static_cast<int>(tag));
-  }
-
-  Mutex starting_;
-  c10::intrusive_ptr<c10d::Backend> backend_;
-};
 
 }  // namespace tandem::comm

@@ -1,4 +1,4 @@
-#include "tandem/comm/links/c10d_group.h"
+#include "tandem/comm/links/network_group.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ class Ranks {
  public:
   Ranks(int size, const RankWork& work)
       : world_(size, [&](int rank, const Voice& voice) {
-          const auto group = join_gloo(rank, size, store_.port());
+          const auto group = join_tcp(rank, size, store_.port());
           work(*group, voice);
           group->barrier(within(60s));
         }) {}
@@ -49,7 +49,7 @@ class Ranks {
   ProcessWorld world_;
 };
 
-std::vector<std::string> run_gloo_ranks(int size, const RankWork& work) { return Ranks(size, work)->outcomes(); }
+std::vector<std::string> run_tcp_ranks(int size, const RankWork& work) { return Ranks(size, work)->outcomes(); }
 
 // Ranks that are threads of this process.
 std::vector<std::string> run_threads(int size, const std::function<std::string(Group&)>& work) {
@@ -60,7 +60,7 @@ std::vector<std::string> run_threads(int size, const std::function<std::string(G
     threads.emplace_back([&, rank] {
       std::string& outcome = outcomes[static_cast<std::size_t>(rank)];
       try {
-        outcome = work(*join_gloo(rank, size, hosted.place.endpoint.port));
+        outcome = work(*join_tcp(rank, size, hosted.place.endpoint.port));
       } catch (const std::exception& error) {
         outcome = error.what();
       }
@@ -70,43 +70,37 @@ std::vector<std::string> run_threads(int size, const std::function<std::string(G
   return outcomes;
 }
 
-class C10dGroupTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (!has_gloo()) GTEST_SKIP() << "built without Gloo";
-  }
-};
-class C10dGroupSizes : public C10dGroupTest, public ::testing::WithParamInterface<int> {};
+class NetworkGroupSizes : public ::testing::TestWithParam<int> {};
 
-TEST_P(C10dGroupSizes, AllReduceGivesTheBitsOfTheLocalGroup) {
-  EXPECT_THAT(run_gloo_ranks(GetParam(),
-                             [](Group& group, const Voice& voice) {
-                               voice.say(faults_of_sums(group, kDtypes, {0, 1, 5, 1023, 1025, 20'001}));
-                               voice.say(faults_of_sums(group, {torch::kFloat}, {3'000'001}));
-                             }),
+TEST_P(NetworkGroupSizes, AllReduceGivesTheBitsOfTheLocalGroup) {
+  EXPECT_THAT(run_tcp_ranks(GetParam(),
+                            [](Group& group, const Voice& voice) {
+                              voice.say(faults_of_sums(group, kDtypes, {0, 1, 5, 1023, 1025, 20'001}));
+                              voice.say(faults_of_sums(group, {torch::kFloat}, {3'000'001}));
+                            }),
               Each(""));
 }
 
-TEST_P(C10dGroupSizes, APartOfATensorIsReducedAndNothingElse) {
-  EXPECT_THAT(run_gloo_ranks(GetParam(), [](Group& group, const Voice& voice) { voice.say(faults_of_parts(group)); }),
+TEST_P(NetworkGroupSizes, APartOfATensorIsReducedAndNothingElse) {
+  EXPECT_THAT(run_tcp_ranks(GetParam(), [](Group& group, const Voice& voice) { voice.say(faults_of_parts(group)); }),
               Each(""));
 }
 
-TEST_P(C10dGroupSizes, GatherAndBroadcastKeepTheOrderOfRanks) {
-  EXPECT_THAT(run_gloo_ranks(GetParam(),
-                             [](Group& group, const Voice& voice) {
-                               voice.say(faults_of_copies(group) + faults_of_shared_parts(group));
-                             }),
+TEST_P(NetworkGroupSizes, GatherAndBroadcastKeepTheOrderOfRanks) {
+  EXPECT_THAT(run_tcp_ranks(GetParam(),
+                            [](Group& group, const Voice& voice) {
+                              voice.say(faults_of_copies(group) + faults_of_shared_parts(group));
+                            }),
               Each(""));
 }
 
-TEST_P(C10dGroupSizes, WhoIsMissingAtADeadlineIsAskedFirst) {
+TEST_P(NetworkGroupSizes, WhoIsMissingAtADeadlineIsAskedFirst) {
   EXPECT_THAT(
-      run_gloo_ranks(GetParam(), [](Group& group, const Voice& voice) { voice.say(faults_of_questions(group)); }),
+      run_tcp_ranks(GetParam(), [](Group& group, const Voice& voice) { voice.say(faults_of_questions(group)); }),
       Each(""));
 }
 
-TEST_P(C10dGroupSizes, RanksMayBeThreadsOfOneProcess) {
+TEST_P(NetworkGroupSizes, RanksMayBeThreadsOfOneProcess) {
   EXPECT_THAT(
       run_threads(GetParam(),
                   [](Group& group) {
@@ -117,30 +111,30 @@ TEST_P(C10dGroupSizes, RanksMayBeThreadsOfOneProcess) {
       Each(""));
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, C10dGroupSizes, ::testing::Values(1, 2, 3, 4));
+INSTANTIATE_TEST_SUITE_P(Sizes, NetworkGroupSizes, ::testing::Values(1, 2, 3, 4));
 
-TEST_F(C10dGroupTest, ManyMayBeStartedAtOnceAndAreExecutedInOrder) {
-  EXPECT_THAT(run_gloo_ranks(2,
-                             [](Group& group, const Voice& voice) {
-                               std::vector<torch::Tensor> flats;
-                               std::vector<Pending> pending;
-                               for (int i = 0; i < 40; ++i) {
-                                 flats.push_back(torch::full({i * 997}, i + group.rank(), torch::kFloat));
-                                 pending.push_back(group.start_all_reduce(flats.back()));
-                               }
-                               for (Pending& each : pending) each.wait(within(60s));
-                               for (int i = 0; i < 40; ++i) {
-                                 const auto index = static_cast<std::size_t>(i);
-                                 if (!torch::equal(flats[index], torch::full({i * 997}, 2 * i + 1, torch::kFloat)))
-                                   voice.say(concat(i, " differs; "));
-                               }
-                             }),
+TEST(NetworkGroupTest, ManyMayBeStartedAtOnceAndAreExecutedInOrder) {
+  EXPECT_THAT(run_tcp_ranks(2,
+                            [](Group& group, const Voice& voice) {
+                              std::vector<torch::Tensor> flats;
+                              std::vector<Pending> pending;
+                              for (int i = 0; i < 40; ++i) {
+                                flats.push_back(torch::full({i * 997}, i + group.rank(), torch::kFloat));
+                                pending.push_back(group.start_all_reduce(flats.back()));
+                              }
+                              for (Pending& each : pending) each.wait(within(60s));
+                              for (int i = 0; i < 40; ++i) {
+                                const auto index = static_cast<std::size_t>(i);
+                                if (!torch::equal(flats[index], torch::full({i * 997}, 2 * i + 1, torch::kFloat)))
+                                  voice.say(concat(i, " differs; "));
+                              }
+                            }),
               Each(""));
 }
 
-TEST_F(C10dGroupTest, SumsThatFollowEachOtherAreNotMixedWhoeverStartsThemEarly) {
+TEST(NetworkGroupTest, SumsThatFollowEachOtherAreNotMixedWhoeverStartsThemEarly) {
   const std::vector<std::int64_t> counts{700'003, 1'300'000, 5, 900'000, 2000, 600'000, 0, 1'000'000};
-  const auto outcomes = run_gloo_ranks(3, [&](Group& group, const Voice& voice) {
+  const auto outcomes = run_tcp_ranks(3, [&](Group& group, const Voice& voice) {
     const std::size_t ahead = group.rank() == 0 ? counts.size() : static_cast<std::size_t>(group.rank()) + 1;
     std::vector<torch::Tensor> flats;
     std::vector<Pending> pending;
@@ -157,16 +151,16 @@ TEST_F(C10dGroupTest, SumsThatFollowEachOtherAreNotMixedWhoeverStartsThemEarly) 
   EXPECT_THAT(outcomes, Each(""));
 }
 
-TEST_F(C10dGroupTest, AnotherDtypeIsNamedOnAllRanks) {
-  const auto outcomes = run_gloo_ranks(3, [](Group& group, const Voice&) {
+TEST(NetworkGroupTest, AnotherDtypeIsNamedOnAllRanks) {
+  const auto outcomes = run_tcp_ranks(3, [](Group& group, const Voice&) {
     group.start_all_reduce(torch::zeros({8}, group.rank() == 1 ? torch::kDouble : torch::kFloat)).wait(within(60s));
   });
   EXPECT_THAT(outcomes, Each(AllOf(HasSubstr("collective #0 differs"), HasSubstr("8 x Float"), HasSubstr("8 x Double"),
                                    HasSubstr("rank 1"))));
 }
 
-TEST_F(C10dGroupTest, AnotherSizeIsNamedAndNothingIsWrittenBeyondATensor) {
-  const auto outcomes = run_gloo_ranks(2, [](Group& group, const Voice&) {
+TEST(NetworkGroupTest, AnotherSizeIsNamedAndNothingIsWrittenBeyondATensor) {
+  const auto outcomes = run_tcp_ranks(2, [](Group& group, const Voice&) {
     Pending first = group.start_all_reduce(torch::zeros({1'000'000}));
     Pending second = group.start_all_reduce(torch::zeros({100'000 * (1 + group.rank())}));
     for (Pending* each : {&first, &second}) each->wait(within(60s));
@@ -175,8 +169,8 @@ TEST_F(C10dGroupTest, AnotherSizeIsNamedAndNothingIsWrittenBeyondATensor) {
                                    HasSubstr("of 200000 x Float"))));
 }
 
-TEST_F(C10dGroupTest, AnotherOperationIsNamedAndTheGroupStaysClosed) {
-  const auto outcomes = run_gloo_ranks(2, [](Group& group, const Voice& voice) {
+TEST(NetworkGroupTest, AnotherOperationIsNamedAndTheGroupStaysClosed) {
+  const auto outcomes = run_tcp_ranks(2, [](Group& group, const Voice& voice) {
     group.barrier(within(60s));
     try {
       if (group.rank() == 0) {
@@ -194,39 +188,22 @@ TEST_F(C10dGroupTest, AnotherOperationIsNamedAndTheGroupStaysClosed) {
                          HasSubstr("all_gather of 6 x Float in rows of 2"))));
 }
 
-TEST_F(C10dGroupTest, RowsOfAnotherLengthAreNamed) {
-  const auto outcomes = run_gloo_ranks(2, [](Group& group, const Voice&) {
+TEST(NetworkGroupTest, RowsOfAnotherLengthAreNamed) {
+  const auto outcomes = run_tcp_ranks(2, [](Group& group, const Voice&) {
     (void)group.all_gather(torch::zeros({3 - group.rank(), 2 + group.rank()}), within(60s));
   });
   EXPECT_THAT(outcomes, Each(AllOf(HasSubstr("6 x Float in rows of 2"), HasSubstr("6 x Float in rows of 3"))));
 }
 
-TEST_F(C10dGroupTest, ThreadsThatWriteToPeersBlockTheSignalOfABrokenPipe) {
-  const auto outcomes = run_gloo_ranks(2, [](Group& group, const Voice& voice) {
-    group.barrier(within(60s));
-    for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
-      std::ifstream status(thread.path() / "status");
-      std::string name, blocked;
-      for (std::string line; std::getline(status, line);) {
-        if (line.starts_with("Name:")) name = line.substr(6);
-        if (line.starts_with("SigBlk:")) blocked = line.substr(8);
-      }
-      const bool writes = name.starts_with("gloo") || name.starts_with("hear-rank") || name == "c10d-group";
-      if (writes) voice.say((std::stoull(blocked, nullptr, 16) >> (SIGPIPE - 1) & 1) != 0 ? "+" : name);
-    }
-  });
-  EXPECT_THAT(outcomes, Each("+++"));
-}
-
-TEST_F(C10dGroupTest, ADtypeThatCannotBeSummedIsRefused) {
-  const auto outcomes = run_gloo_ranks(
+TEST(NetworkGroupTest, ADtypeThatCannotBeSummedIsRefused) {
+  const auto outcomes = run_tcp_ranks(
       1, [](Group& group, const Voice&) { group.start_all_reduce(torch::zeros({8}, torch::kBool)).wait(within(60s)); });
   EXPECT_THAT(outcomes.front(), AllOf(HasSubstr("a tensor [8] of Bool"), HasSubstr("comm::all_reduce(group, tensor)")));
 }
 
-TEST_F(C10dGroupTest, AKilledRankIsPeerLostOnAllOthers) {
+TEST(NetworkGroupTest, AKilledRankIsPeerLostOnAllOthers) {
   for (const std::int64_t count : {200, 2'000'000}) {
-    const auto outcomes = run_gloo_ranks(3, [&](Group& group, const Voice& voice) {
+    const auto outcomes = run_tcp_ranks(3, [&](Group& group, const Voice& voice) {
       try {
         group.start_all_reduce(torch::zeros({count})).wait(within(60s));
         if (group.rank() == 1) ::raise(SIGKILL);
@@ -243,7 +220,7 @@ TEST_F(C10dGroupTest, AKilledRankIsPeerLostOnAllOthers) {
   }
 }
 
-TEST_F(C10dGroupTest, ARankThatIsKilledWhileDataFlowsIsPeerLost) {
+TEST(NetworkGroupTest, ARankThatIsKilledWhileDataFlowsIsPeerLost) {
   Ranks ranks(3, [](Group& group, const Voice& voice) {
     const std::array<torch::Tensor, 2> flats{torch::zeros({1'000'000}), torch::zeros({1'000'000})};
     Pending first = group.start_all_reduce(flats[0]);
@@ -259,7 +236,7 @@ TEST_F(C10dGroupTest, ARankThatIsKilledWhileDataFlowsIsPeerLost) {
     EXPECT_THAT(ranks->outcome(rank), AllOf(HasSubstr("rank 2 (process "), HasSubstr("died")));
 }
 
-TEST_F(C10dGroupTest, AStoppedRankIsNamedAtTheDeadline) {
+TEST(NetworkGroupTest, AStoppedRankIsNamedAtTheDeadline) {
   for (const std::int64_t count : {200, 2'000'000}) {
     Ranks ranks(3, [&](Group& group, const Voice& voice) {
       group.barrier(within(60s));
@@ -284,7 +261,7 @@ TEST_F(C10dGroupTest, AStoppedRankIsNamedAtTheDeadline) {
   }
 }
 
-TEST_F(C10dGroupTest, AbortReachesTheOthersPastARankThatIsStopped) {
+TEST(NetworkGroupTest, AbortReachesTheOthersPastARankThatIsStopped) {
   Ranks ranks(3, [](Group& group, const Voice& voice) {
     group.barrier(within(60s));
     if (group.rank() == 1) ::raise(SIGSTOP);
@@ -299,7 +276,7 @@ TEST_F(C10dGroupTest, AbortReachesTheOthersPastARankThatIsStopped) {
   EXPECT_THAT(ranks->outcome(1), HasSubstr("closed by rank 2: enough"));
 }
 
-TEST_F(C10dGroupTest, AbortFromAnotherThreadEndsAWait) {
+TEST(NetworkGroupTest, AbortFromAnotherThreadEndsAWait) {
   Ranks ranks(2, [](Group& group, const Voice&) {
     if (group.rank() == 1) ::pause();  // the other waits for it
     Pending pending = group.start_all_reduce(torch::zeros({3}));
@@ -309,24 +286,24 @@ TEST_F(C10dGroupTest, AbortFromAnotherThreadEndsAWait) {
   EXPECT_THAT(ranks->outcome(0), HasSubstr("closed by rank 0: enough"));
 }
 
-TEST_F(C10dGroupTest, AStopRequestEndsAWait) {
+TEST(NetworkGroupTest, AStopRequestEndsAWait) {
   std::stop_source stop;
   stop.request_stop();
-  const auto outcomes = run_gloo_ranks(2, [&](Group& group, const Voice&) {
+  const auto outcomes = run_tcp_ranks(2, [&](Group& group, const Voice&) {
     if (group.rank() == 0) group.barrier({.deadline = Deadline::infinite(), .stop = stop.get_token()});
     for (;;) group.barrier(within(24h));
   });
   EXPECT_THAT(outcomes, Each(HasSubstr("until it was asked to stop")));
 }
 
-TEST_F(C10dGroupTest, ARankThatLeavesFailsOnlyWhatNeedsIt) {
+TEST(NetworkGroupTest, ARankThatLeavesFailsOnlyWhatNeedsIt) {
   sigset_t go;
   sigemptyset(&go);
   sigaddset(&go, SIGUSR1);
   pthread_sigmask(SIG_BLOCK, &go, nullptr);
   StoreProcess store;
   ProcessWorld world(3, [&](int rank, const Voice& voice) {
-    auto group = join_gloo(rank, 3, store.port());
+    auto group = join_tcp(rank, 3, store.port());
     group->barrier(within(60s));
     if (rank == 1) return;
     voice.say("passed ");
@@ -343,54 +320,53 @@ TEST_F(C10dGroupTest, ARankThatLeavesFailsOnlyWhatNeedsIt) {
   }
 }
 
-TEST_F(C10dGroupTest, ImpossibleOptionsAreNamedTogether) {
+TEST(NetworkGroupTest, ImpossibleOptionsAreNamedTogether) {
   try {
-    (void)make_gloo_group({.rank = 3, .size = 2});
+    (void)make_tcp_group({.rank = 3, .size = 2});
     FAIL();
   } catch (const ConfigError& error) {
     EXPECT_EQ(error.faults().size(), 2U);
   }
 }
 
-TEST_F(C10dGroupTest, AnUnknownNetworkIsAConfigError) {
+TEST(NetworkGroupTest, AnUnknownNetworkIsAConfigError) {
   const HostedStore hosted = host_store({});
   const auto join_by = [&](int rank) {
     const auto store = connect_to_store(hosted.place, within(60s));
-    (void)make_gloo_group(
+    (void)make_tcp_group(
         {.rank = rank, .size = 2, .store = store.get(), .network = "no-such-thing", .limits = within(60s)});
   };
   std::jthread other([&] { EXPECT_THROW(join_by(1), ConfigError); });
   EXPECT_THROW(join_by(0), ConfigError);
 }
 
-TEST_F(C10dGroupTest, MembersThatAreThreadsMeetInAStoreOfTheirProcess) {
+TEST(NetworkGroupTest, MembersThatAreThreadsMeetInAStoreOfTheirProcess) {
   const std::shared_ptr<Store> store = make_memory_store();
   const auto join = [&](int rank) {
     const auto part = store->part("group");
-    const auto group = make_gloo_group({.rank = rank, .size = 2, .store = part.get(), .limits = within(60s)});
+    const auto group = make_tcp_group({.rank = rank, .size = 2, .store = part.get(), .limits = within(60s)});
     group->barrier(within(60s));
   };
   const std::jthread other([&] { join(1); });
   join(0);
 }
 
-TEST(C10dGroupBuildTest, WithoutCudaNcclIsAConfigErrorBeforeAnybodyIsMet) {
+TEST(NetworkGroupBuildTest, WithoutCudaNcclIsAConfigErrorBeforeAnybodyIsMet) {
   if (at::hasCUDA()) GTEST_SKIP() << "there is a device";
   EXPECT_THROW((void)make_nccl_group({.rank = 0, .size = 1}, 0), ConfigError);
 }
 
-// With Gloo in the build a group of two needs a store; without it, there is no group at all.
-TEST(C10dGroupBuildTest, AGroupThatCannotBeSaysWhatIsMissing) {
+TEST(NetworkGroupTest, AGroupWithoutAStoreSaysSo) {
   try {
-    (void)make_gloo_group({.rank = 0, .size = 2});
+    (void)make_tcp_group({.rank = 0, .size = 2});
     FAIL();
   } catch (const ConfigError& error) {
-    EXPECT_THAT(error.what(), HasSubstr(has_gloo() ? "no store to meet" : "libgloo-dev"));
+    EXPECT_THAT(error.what(), HasSubstr("no store to meet"));
   }
 }
 
-TEST_F(C10dGroupTest, AWaitCanBeMadeToExpire) {
-  EXPECT_THAT(run_gloo_ranks(2, [](Group& group, const Voice&) { expire_first_member(group); }),
+TEST(NetworkGroupTest, AWaitCanBeMadeToExpire) {
+  EXPECT_THAT(run_tcp_ranks(2, [](Group& group, const Voice&) { expire_first_member(group); }),
               Each(HasSubstr("closed by rank 0: barrier #1: rank 0 waited for rank 1 until the deadline")));
 }
 
