@@ -2,19 +2,20 @@
 // or read it as something else than it says?
 //
 // The first byte chooses the reader.
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <string_view>
 
 #include "tandem/app/plot/chart.h"
 #include "tandem/app/run/run_status.h"
 #include "tandem/app/run/update_metrics.h"
+#include "tandem/base/descriptor.h"
 #include "tandem/base/error.h"
 #include "tandem/base/input_file.h"
 #include "tandem/base/json_reader.h"
@@ -40,11 +41,17 @@ void read_line(std::string_view text) {
   if (to_json(to_record(from_line(read_json(written)))) != written) std::abort();
 }
 
+// A file in memory, which is the same one each time: on a disk, most of the time would go into syncing it.
+std::filesystem::path file_of(std::string_view text) {
+  static const Descriptor memory(::memfd_create("run_files_fuzz", MFD_CLOEXEC));
+  if (::ftruncate(memory.get(), 0) != 0) std::abort();
+  if (::pwrite(memory.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) std::abort();
+  return concat("/proc/self/fd/", memory.get());
+}
+
 // The readers of a file agree about where its last whole line is.
 void read_file_of_lines(std::string_view text) {
-  const std::filesystem::path file =
-      std::filesystem::temp_directory_path() / concat("tandem_run_files_fuzz.", ::getpid());
-  std::ofstream(file, std::ios::binary) << text;
+  const std::filesystem::path file = file_of(text);
   LineReader lines(file, 64);
   std::string last;
   try {
