@@ -84,7 +84,7 @@ void own(const Schedule& schedule, const fs::path& folder, const shm::Voice& voi
   const std::shared_ptr<sync::SyncVariables> variables = make_variables(schedule);
   std::vector<std::string> names;
   for (std::size_t worker = 0; worker < schedule.workers.size(); ++worker) names.push_back(concat("worker ", worker));
-  sync::VariableServer server(variables, names);
+  sync::VariableServer server(net::Reach::kThisHost, variables, names);
   write_file(folder / "contact", server.contact());
   await(folder / "done");
   variables->await_departed(within(std::chrono::seconds(60)));
