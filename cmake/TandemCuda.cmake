@@ -1,4 +1,4 @@
-# libtandem_cuda.so: what of tandem includes CUDA's headers, but for NCCL (TandemC10d.cmake). It is loaded when a CUDA
+# libtandem_cuda.so: what of tandem includes CUDA's headers, but for NCCL (TandemNccl.cmake). It is loaded when a CUDA
 # device is asked for. Where the headers are missing the rest builds, and says at run time that CUDA graphs are not
 # there.
 #

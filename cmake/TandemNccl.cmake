@@ -1,5 +1,5 @@
-# What groups across a network include beyond LibTorch. Whatever is missing, the rest builds, and asking for a group that
-# is not there is an error that says so.
+# What groups across a network include beyond LibTorch. Whatever is missing, the rest builds, and asking for a group
+# that is not there is an error that says so.
 #
 #   TANDEM_NCCL_INCLUDE   nccl.h, for libtandem_nccl.so, which is loaded when it is needed and needs CUDA's headers
 #                         (TandemCuda.cmake)
