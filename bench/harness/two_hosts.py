@@ -15,6 +15,7 @@ CABLE = "cable"
 BURST = 256 * 1024
 ADDRESSES = [f"192.0.2.{number + 1}" for number in range(HOSTS)]
 STORE_PORT = 29500
+SECRET = "of two hosts on one machine"
 
 
 def on(host: int, *command: str) -> None:
@@ -51,6 +52,7 @@ def run_ranks(hosts: list[int], count: int, program: Path, arguments: list[str])
     try:
         for rank in range(count):
             where = {"RANK": rank, "WORLD_SIZE": count, "MASTER_ADDR": ADDRESSES[0], "MASTER_PORT": STORE_PORT}
+            where["TANDEM_RUN_SECRET"] = SECRET
             ranks.append(
                 subprocess.Popen(
                     ["nsenter", "-t", str(hosts[rank * HOSTS // count]), "-n", str(program), *arguments],

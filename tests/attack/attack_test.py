@@ -17,6 +17,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "bench"))
+import stranger  # noqa: E402
 from harness.two_hosts import ADDRESSES, CABLE, two_hosts  # noqa: E402
 
 NOBODY = 65534
@@ -27,8 +28,7 @@ SECRET = "the attacked run's secret"
 
 
 def listening_ports() -> str:
-    table = subprocess.run(["ss", "-Hltn"], capture_output=True, text=True, check=True).stdout
-    return ",".join({line.split()[3].rsplit(":", 1)[1] for line in table.splitlines()})
+    return ",".join(str(port) for _, port in stranger.tcp_doors(known=set(), of=None))
 
 
 def enter(host: int | None) -> list[str]:
@@ -94,29 +94,29 @@ class AttackTest(unittest.TestCase):
         subprocess.run(["rm", "-r", str(self.folder)], check=True)
         return state
 
-    def expect_turned_away(self, stranger: dict, said: str) -> None:
-        self.assertEqual(stranger["admitted"], 0, stranger)
-        self.assertGreaterEqual(sum(1 for count in stranger["knocks"].values() if count > 0), 20, stranger)
-        self.assertTrue(stranger["doors"])
+    def expect_turned_away(self, knocks: dict, said: str) -> None:
+        self.assertEqual(knocks["admitted"], 0, knocks)
+        self.assertGreaterEqual(len(knocks["knocks"]), 20, knocks)
+        self.assertTrue(knocks["doors"])
         self.assertIn("was turned away", said)
 
     def test_ranks_of_a_launcher(self):
         state = self.undisturbed()
-        stranger = Stranger()
+        visitor = Stranger()
         code, _, err = Rank([self.tandem, *TRAINING, "--ranks", "2", "--run-dir", str(self.folder)], {}).end()
-        knocks = stranger.end()
+        knocks = visitor.end()
         self.assertEqual((code, self.state()), (0, state), err)
         self.expect_turned_away(knocks, err)
         self.assertEqual([door for door in knocks["doors"] if "tcp" in door], [])
 
     def ranks_by_variables(self, more: list[str]) -> tuple[dict, str]:
-        stranger = Stranger()
+        visitor = Stranger()
         command = [self.tandem, *TRAINING, *more, "--run-dir", str(self.folder)]
         ranks = [Rank(command, variables_of(0, "127.0.0.1", 29571))]
-        stranger.await_first_door()  # it stands there before the members meet
+        visitor.await_first_door()  # it stands there before the members meet
         ranks.append(Rank(command, variables_of(1, "127.0.0.1", 29571)))
         ends = [rank.end() for rank in ranks]
-        knocks = stranger.end()
+        knocks = visitor.end()
         self.assertEqual([code for code, _, _ in ends], [0, 0], ends)
         return knocks, "".join(err for _, _, err in ends)
 
@@ -156,13 +156,13 @@ class AttackTest(unittest.TestCase):
             command = [self.fashion_mnist, "--data", data, *common]
             states = []
             for attacked in (False, True):
-                stranger = Stranger() if attacked else None
+                visitor = Stranger() if attacked else None
                 ranks = [Rank(command, variables_of(rank, "127.0.0.1", 29573)) for rank in range(2)]
                 ends = [rank.end() for rank in ranks]
                 self.assertEqual([code for code, _, _ in ends], [0, 0], ends)
                 states.append(json.loads(ends[0][1])["state_sha256"])
-                if stranger:
-                    self.expect_turned_away(stranger.end(), ends[0][2] + ends[1][2])
+                if visitor:
+                    self.expect_turned_away(visitor.end(), ends[0][2] + ends[1][2])
             self.assertEqual(*states)
 
     def test_two_hosts(self):
@@ -182,7 +182,7 @@ class AttackTest(unittest.TestCase):
             self.assertIn("refused this process, which has another secret", other[2])
             second = Rank(command, variables_of(1, ADDRESSES[0], 29574) | secret, hosts[1])
             ends = [first.end(), second.end()]
-            knocks = [stranger.end() for stranger in strangers]
+            knocks = [each.end() for each in strangers]
         self.assertEqual([code for code, _, _ in ends], [0, 0], ends)
         self.assertEqual(self.state(), state)
         self.expect_turned_away(knocks[0], ends[0][2])

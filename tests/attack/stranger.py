@@ -38,13 +38,14 @@ def unix_doors() -> list[tuple]:
     return found
 
 
-def tcp_doors(known: set[int]) -> list[tuple]:
+def tcp_doors(known: set[int], of: int | None) -> list[tuple]:
+    """Those of other users than `of`."""
     found = []
     for name in ("tcp", "tcp6"):
         with contextlib.suppress(FileNotFoundError), open(f"/proc/net/{name}") as table:
             for fields in (line.split() for line in list(table)[1:]):
                 port = int(fields[1].split(":")[1], 16)
-                if fields[3] == LISTENING_TCP and int(fields[7]) != os.getuid() and port not in known:
+                if fields[3] == LISTENING_TCP and int(fields[7]) != of and port not in known:
                     found.append(("tcp", port))
     return found
 
@@ -139,7 +140,7 @@ def main() -> None:
     random.seed(7)
     knocks, doors, held, admitted = Counter(), set(), [], 0
     while not has_ended():
-        for door in unix_doors() + tcp_doors(known):
+        for door in unix_doors() + tcp_doors(known, os.getuid()):
             if door not in doors:
                 doors.add(door)
                 held += stand_idle(door, options.idle)
