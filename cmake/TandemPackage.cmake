@@ -74,7 +74,7 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/tandem DESTINATION ${CMAKE_INSTALL_INCLU
         FILES_MATCHING PATTERN "*.h" PATTERN "tandem/app" EXCLUDE PATTERN "testing" EXCLUDE ${public})
 if(TARGET tandem_program)  # the headers that an algorithm or an observer of a user's own is written with
   foreach(header IN ITEMS tune/tuning config/algorithm config/configuration config/option_table
-                          config/train_options config/value_format run/run_log run/update_metrics
+                          config/train_options config/value_format run/line_schedule run/run_log run/update_metrics
                           train/run_observer)
     get_filename_component(folder ${header} DIRECTORY)
     install(FILES ${PROJECT_SOURCE_DIR}/tandem/app/${header}.h

@@ -16,6 +16,8 @@
 #include <system_error>
 
 #include "tandem/base/descriptor.h"
+#include "tandem/base/error.h"
+#include "tandem/base/input_file.h"
 #include "tandem/base/text.h"
 
 namespace tandem {
@@ -86,13 +88,16 @@ class ObjectFile {
 
 // O_NONBLOCK: opening a fifo must not wait for a writer, which may have come in the place of the file.
 std::string fault_of_shared_object(const std::filesystem::path& file) {
-  const Descriptor opened(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  struct stat status {};
-  if (!opened.is_open() || ::fstat(opened.get(), &status) != 0)
-    return concat("cannot be read: ", std::generic_category().message(errno));
-  if (!S_ISREG(status.st_mode)) return "is no regular file";
-  if (status.st_size == 0) return "is empty";
-  return ObjectFile(opened.get(), static_cast<std::uint64_t>(status.st_size)).fault();
+  try {
+    const Descriptor opened = open_regular("read", file, O_RDONLY);
+    struct stat status {};
+    if (::fstat(opened.get(), &status) != 0)
+      return concat("cannot be read: ", std::generic_category().message(errno));
+    if (status.st_size == 0) return "is empty";
+    return ObjectFile(opened.get(), static_cast<std::uint64_t>(status.st_size)).fault();
+  } catch (const CheckpointError& error) {
+    return concat("is not usable: ", error.what());
+  }
 }
 
 }  // namespace tandem
