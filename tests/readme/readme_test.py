@@ -209,7 +209,7 @@ class ReadmeTest(unittest.TestCase):
                 summary = json.loads(Path(folder, "runs/watched/summary.json").read_text())
             self.assertGreater(summary["episode_return_mean"], 100)
             self.assertLess(summary["env_steps"], 200000)
-            told = re.findall(r"saved runs/watched/checkpoints/u\d+, longest episode (\d+)", done.stdout)
+            told = re.findall(r"saved /\S+/runs/watched/checkpoints/u\d+, longest episode (\d+)", done.stdout)
             self.assertEqual(len(told), 1, done.stdout)
             self.assertGreater(int(told[0]), 100)
 
