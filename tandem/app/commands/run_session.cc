@@ -57,6 +57,9 @@ bool has_reached_target(const JsonValue& summary, const TrainOptions& options) {
 
 // Of a run whose folder no other process holds. A damaged status says nothing.
 bool ended_without_a_word(const RunPaths& paths) {
+  // Every end that is told writes a summary; one from before a resume is still there while the run goes on.
+  std::error_code ignored;
+  if (!std::filesystem::exists(paths.summary(), ignored)) return true;
   try {
     const std::optional<RunStatus> status = read_status(paths.status());
     return status && status->state == kRunning;
