@@ -83,7 +83,8 @@ void Door::turn_away(std::list<Guest>::iterator guest, const std::string& why) {
 
 // Waits until somebody comes or speaks, or a guest has stood too long.
 void Door::await_news(const Limits& limits) {
-  std::vector<pollfd> waits{{listener_.get(), POLLIN, 0}};
+  // A listener that is shut has an event at all times.
+  std::vector<pollfd> waits{{is_shut_ ? -1 : listener_.get(), POLLIN, 0}};
   for (const Guest& guest : guests_) waits.push_back({guest.socket.get(), POLLIN, 0});
   Limits soon = limits;
   if (!guests_.empty())
@@ -93,7 +94,8 @@ void Door::await_news(const Limits& limits) {
   } catch (const DeadlineExceeded&) {
     if (limits.deadline.expired()) throw;
   }
-  if (waits.front().revents != 0) let_stand();
+  if ((waits.front().revents & (POLLHUP | POLLERR)) != 0) is_shut_ = true;
+  if (!is_shut_ && waits.front().revents != 0) let_stand();
 }
 
 Door::Accepted Door::accept(const Limits& limits) {
@@ -116,6 +118,8 @@ Door::Accepted Door::accept(const Limits& limits) {
       }
       guest = next;
     }
+    if (is_shut_ && guests_.empty()) throw GroupAborted(concat(options_.name, " lets nobody in any more"));
+    if (limits.stop.stop_requested()) throw GroupAborted(concat("stopped while waiting at ", options_.name));
     await_news(limits);
   }
 }

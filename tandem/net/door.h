@@ -38,7 +38,8 @@ class Door {
     Descriptor socket;
     int caller = 0;
   };
-  /// Waits for the next caller that is let in. Throws RunError when the process has too many open files.
+  /// Waits for the next caller that is let in. Throws RunError when the process has too many open files, GroupAborted
+  /// when the door is shut and nobody stands there.
   [[nodiscard]] Accepted accept(const Limits& limits);
   /// After this call nobody can connect any more. Threads: all.
   void shut();
@@ -58,6 +59,7 @@ class Door {
   const Key key_;
   Place place_;
   Descriptor listener_;
+  bool is_shut_ = false;     // as accept() has found it
   std::list<Guest> guests_;  // being greeted, the oldest first
 };
 

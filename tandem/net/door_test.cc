@@ -133,6 +133,13 @@ TEST(LocalDoorTest, AnotherUserIsNotLetInAndNotTalkedTo) {
   EXPECT_THAT(door.inside(0), ::testing::IsEmpty());
 }
 
+TEST_P(DoorTest, ADoorThatIsShutEndsItsWait) {
+  Door door({.reach = GetParam(), .local = {}, .port = 0, .secret = "a secret of this test", .name = "a test"});
+  const Worker other("other", [&door](const std::stop_token&) { door.shut(); });
+  EXPECT_THAT(message_of<GroupAborted>([&] { (void)door.accept(within(30s)); }), HasSubstr("lets nobody in any more"));
+  EXPECT_THROW((void)dial(door.place(), "a secret of this test", 1, "a test", within(30s)), RunError);
+}
+
 TEST(KnocksTest, AFloodMakesALineNowAndThen) {
   Knocks knocks(1h);
   EXPECT_EQ(knocks.note("the store", "10.0.0.9:4711", "is rude"),
