@@ -91,8 +91,7 @@ std::string fault_of_shared_object(const std::filesystem::path& file) {
   try {
     const Descriptor opened = open_regular("read", file, O_RDONLY);
     struct stat status {};
-    if (::fstat(opened.get(), &status) != 0)
-      return concat("cannot be read: ", std::generic_category().message(errno));
+    if (::fstat(opened.get(), &status) != 0) return concat("cannot be read: ", std::generic_category().message(errno));
     if (status.st_size == 0) return "is empty";
     return ObjectFile(opened.get(), static_cast<std::uint64_t>(status.st_size)).fault();
   } catch (const CheckpointError& error) {

@@ -81,8 +81,8 @@ TEST(WireTest, LargePayloadsCrossEachOther) {
 
 TEST(WireTest, APayloadThatNobodyWaitsForHoldsUpNoMessage) {
   constexpr std::size_t kBytes = 32 << 20;
+  const std::vector<char> payload(kBytes, 'p');  // lives longer than the wire that sends it
   Pair pair;
-  const std::vector<char> payload(kBytes, 'p');
   const auto stuck = pair.first->send(1, payload.data(), kBytes, Channel::kPayloads);
   const char word = 'm';
   char heard = 0;

@@ -28,7 +28,7 @@ using ::testing::ThrowsMessage;
 // Little-endian.
 std::string bytes_of(std::uint64_t number, int size) {
   std::string bytes;
-  for (int i = 0; i < size; ++i) bytes += static_cast<char>(number >> 8 * i);
+  for (int i = 0; i < size; ++i, number >>= 8) bytes += static_cast<char>(number);
   return bytes;
 }
 std::string long_put(std::uint64_t index) { return "r" + bytes_of(index, 4); }
