@@ -98,8 +98,11 @@ void Door::await_news(const Limits& limits) {
   if (!is_shut_ && waits.front().revents != 0) let_stand();
 }
 
+// A caller may believe that it is in before this side has read its last word. So whatever had come when the stop was
+// requested is looked at once more.
 Door::Accepted Door::accept(const Limits& limits) {
   for (;;) {
+    const bool is_stopped = limits.stop.stop_requested();
     for (auto guest = guests_.begin(); guest != guests_.end();) {
       const auto next = std::next(guest);
       const Stage stage = guest->greeting.go_on();
@@ -119,7 +122,7 @@ Door::Accepted Door::accept(const Limits& limits) {
       guest = next;
     }
     if (is_shut_ && guests_.empty()) throw GroupAborted(concat(options_.name, " lets nobody in any more"));
-    if (limits.stop.stop_requested()) throw GroupAborted(concat("stopped while waiting at ", options_.name));
+    if (is_stopped) throw GroupAborted(concat("stopped while waiting at ", options_.name));
     await_news(limits);
   }
 }

@@ -39,7 +39,7 @@ class Door {
     int caller = 0;
   };
   /// Waits for the next caller that is let in. Throws RunError when the process has too many open files, GroupAborted
-  /// when the door is shut and nobody stands there.
+  /// when the door is shut and nobody stands there. Who was let in before a stop request is still returned.
   [[nodiscard]] Accepted accept(const Limits& limits);
   /// After this call nobody can connect any more. Threads: all.
   void shut();

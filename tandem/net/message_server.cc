@@ -169,7 +169,7 @@ MessageServer::~MessageServer() {
 // The thread that accepts connections. A member that is gone stays in the list: its threads are joined when it comes
 // back, or at the end.
 void MessageServer::let_in(const std::stop_token& stop) {
-  while (!stop.stop_requested()) {
+  for (;;) {
     try {
       Door::Accepted accepted = listener_.accept({.deadline = Deadline::infinite(), .stop = stop});
       const int member = accepted.caller;
