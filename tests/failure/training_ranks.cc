@@ -13,7 +13,7 @@ std::deque<Child> start_ranks(int ranks, const Place& place, const std::vector<s
   for (int rank = 0; rank < ranks; ++rank) {
     Command command{FAILING_RANK, arguments};
     command.environment = {concat("RANK=", rank), concat("WORLD_SIZE=", ranks), "MASTER_ADDR=" + place.master,
-                           concat("MASTER_PORT=", place.port)};
+                           concat("MASTER_PORT=", place.port), "TANDEM_RUN_SECRET=a run of these tests"};
     if (place.enter) command.prepare = [&place, rank] { place.enter(rank); };
     children.emplace_back(command);
   }
