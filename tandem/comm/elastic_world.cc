@@ -41,15 +41,13 @@ bool is_loss_of_others(const std::exception& error) {
 }
 
 ElasticWorld::ElasticWorld(LauncherEnvironment me, WorldOptions options, const Rendezvous::Options& meetings)
-    : me_(std::move(me)), options_(std::move(options)), meetings_(meetings), joins_(is_begun()) {
+    : me_(with_wishes(std::move(me), options)), options_(std::move(options)), meetings_(meetings), joins_(is_begun()) {
   if (joins_) (void)rendezvous();
 }
 
 std::unique_ptr<Store> ElasticWorld::connect(const std::stop_token& stop) const {
   const Limits limits{.deadline = Deadline::after(kStorePatience), .stop = stop};
-  LauncherEnvironment me = me_;
-  me.is_insecure = me.is_insecure || options_.is_insecure;
-  const std::unique_ptr<Store> store = connect_to_store(place_of_store(me, limits), limits);
+  const std::unique_ptr<Store> store = connect_to_store(place_of_store(me_, limits), limits);
   return rendezvous_part(*store, me_.run_id, me_.restart_count);
 }
 

@@ -172,7 +172,7 @@ std::vector<RankIntroduction> introduce(Store& store, const LauncherEnvironment&
   for (const std::string& text : exchange(store, "world", me.rank, me.world_size, mine.write(), options.limits))
     all.push_back(RankIntroduction::read(text));
   const auto heard = [](int rank) { return concat("heard/", rank); };
-  (void)store.add(heard(me.rank), 1);  // unlike set(), add() is answered before other ranks can see the value
+  store.set(heard(me.rank), "1");
   if (me.rank == 0 && !me.launcher_hosts_store) {
     for (int rank = 1; rank < me.world_size; ++rank) (void)store.get(heard(rank), options.limits);
   }
@@ -238,11 +238,15 @@ const char* name_of(Backend backend) {
   return kNames[static_cast<std::size_t>(backend)];
 }
 
+LauncherEnvironment with_wishes(LauncherEnvironment me, const WorldOptions& options) {
+  me.is_insecure = me.is_insecure || options.is_insecure;
+  return me;
+}
+
 World open_world(const LauncherEnvironment& me, const WorldOptions& options, const NetworkGroups& network) {
   TANDEM_EXPECTS(me.rank >= 0 && me.rank < me.world_size, "open_world() as rank ", me.rank, " of ", me.world_size,
                  "; ranks count from 0");
-  LauncherEnvironment rank = me;
-  rank.is_insecure = rank.is_insecure || options.is_insecure;
+  const LauncherEnvironment rank = with_wishes(me, options);
   return enter_or_report_failure(open_store(rank, options.generation, options.limits), rank, options, network);
 }
 

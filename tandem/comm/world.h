@@ -84,6 +84,9 @@ struct NetworkGroups {
   MakeOnDevice nccl = make_nccl_group;
 };
 
+/// This rank's environment, with what the options say of it: where no secret is needed.
+[[nodiscard]] LauncherEnvironment with_wishes(LauncherEnvironment me, const WorldOptions& options);
+
 /// Waits until all ranks have called it, each with the same options; only `network` and `device` may differ.
 /// Throws ConfigError for a choice that cannot be honoured, when ranks ask for different things, or when they are on
 /// several hosts without a run secret (TANDEM_RUN_SECRET) or with different ones; RunError when the

@@ -31,7 +31,7 @@ int main(int, char** argv) try {
   if (me.rank == 0 && !me.launcher_hosts_store) {
     for (int rank = 1; rank < me.world_size; ++rank) (void)store->get(concat("done/", rank), limits);
   } else {
-    (void)store->add(concat("done/", me.rank), 1);  // answered before anybody sees it, unlike set()
+    store->set(concat("done/", me.rank), "1");
   }
   if (mode == "fail" && std::stoi(argv[2]) == me.rank) {
     std::cerr << "this rank was told to fail" << std::endl;

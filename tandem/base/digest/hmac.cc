@@ -61,15 +61,9 @@ void fill_randomly(std::span<std::byte> into) {
 }
 
 std::string random_hex(std::size_t bytes) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
   std::vector<std::byte> random(bytes);
   fill_randomly(random);
-  std::string text;
-  for (const std::byte each : random) {
-    text += kDigits[std::to_integer<std::size_t>(each >> 4)];
-    text += kDigits[std::to_integer<std::size_t>(each & std::byte{15})];
-  }
-  return text;
+  return hex_of(random);
 }
 
 }  // namespace tandem

@@ -13,16 +13,6 @@ std::vector<std::byte> repeated(unsigned char value, std::size_t count) {
   return std::vector<std::byte>(count, std::byte{value});
 }
 
-std::string hex_of(const Sha256::Digest& digest) {
-  std::string text;
-  for (const std::byte each : digest) {
-    constexpr std::string_view kDigits = "0123456789abcdef";
-    text += kDigits[std::to_integer<std::size_t>(each >> 4)];
-    text += kDigits[std::to_integer<std::size_t>(each & std::byte{15})];
-  }
-  return text;
-}
-
 // Cases 1, 2 and 6 of RFC 4231: a short key, one of text, and one that is longer than a block.
 TEST(HmacTest, GivesTheCodesOfRfc4231) {
   EXPECT_EQ(hex_of(hmac_sha256(repeated(0x0b, 20), "Hi There")),

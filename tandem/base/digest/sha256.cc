@@ -167,10 +167,12 @@ Sha256::Digest Sha256::digest() const {
   return digest;
 }
 
-std::string Sha256::hex() const {
+std::string Sha256::hex() const { return hex_of(digest()); }
+
+std::string hex_of(std::span<const std::byte> bytes) {
   static constexpr std::string_view kDigits = "0123456789abcdef";
   std::string text;
-  for (const std::byte value : digest()) {
+  for (const std::byte value : bytes) {
     text += kDigits[std::to_integer<std::size_t>(value >> 4)];
     text += kDigits[std::to_integer<std::size_t>(value & std::byte{15})];
   }

@@ -56,6 +56,9 @@ class Sha256 {
   std::uint64_t size_ = 0;               // of all bytes so far
 };
 
+/// `bytes` as lower-case hexadecimal digits, two for each byte.
+[[nodiscard]] std::string hex_of(std::span<const std::byte> bytes);
+
 /// Returns the digest of `bytes` as 64 lower-case hexadecimal digits.
 [[nodiscard]] std::string sha256_hex(std::span<const std::byte> bytes);
 

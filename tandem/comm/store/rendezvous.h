@@ -172,7 +172,7 @@ class Rendezvous {
     return why_broken_;
   }
   /// Marks the run as complete. Processes in meet() or join() return nothing then.
-  void close() { (void)store_->add(kOverKey, 1); }  // unlike set(), add() is answered before others can see it
+  void close() { store_->set(kOverKey, "1"); }
   /// Whether the run is complete. If so, marks the members of this round without heartbeats as left behind, so that a
   /// launcher may end them.
   [[nodiscard]] bool end_without_the_silent();

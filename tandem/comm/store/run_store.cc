@@ -3,8 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cstring>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -190,6 +188,18 @@ net::Place dialled(const StorePlace& place, std::string& why) {
                                 where));
 }
 
+std::vector<std::string> addresses_of_master(const LauncherEnvironment& me, const Limits& limits) {
+  const Clock::time_point begin = Clock::now();
+  for (;;) {
+    std::string why;
+    std::vector<std::string> addresses = net::look_up(me.master.address, why);
+    if (!addresses.empty()) return addresses;
+    if (limits.stop.stop_requested() || limits.deadline.expired())
+      give_up({.endpoint = me.master, .reach = net::Reach::kEverywhere}, limits, begin, why);
+    pause(kBetweenAttempts, limits);
+  }
+}
+
 }  // namespace
 
 HostedStore host_store(const StorePlace& place) {
@@ -244,22 +254,6 @@ std::unique_ptr<Store> connect_to_store(const StorePlace& place, const Limits& l
 std::unique_ptr<Store> make_memory_store() {
   return std::make_unique<OwnStore>(std::make_shared<StoreMap>(), nullptr, "the store of this process", "");
 }
-
-namespace {
-
-std::vector<std::string> addresses_of_master(const LauncherEnvironment& me, const Limits& limits) {
-  const Clock::time_point begin = Clock::now();
-  for (;;) {
-    std::string why;
-    std::vector<std::string> addresses = net::look_up(me.master.address, why);
-    if (!addresses.empty()) return addresses;
-    if (limits.stop.stop_requested() || limits.deadline.expired())
-      give_up({.endpoint = me.master, .reach = net::Reach::kEverywhere}, limits, begin, why);
-    pause(kBetweenAttempts, limits);
-  }
-}
-
-}  // namespace
 
 // Ranks of one host need no secret, and nobody else reaches their store. That all are on one host is not known here:
 // who is on another one finds that the address is not its own.
