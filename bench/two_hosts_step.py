@@ -9,7 +9,8 @@ networks: the bytes that each host must send for the gradients, 2 (h - 1) / h ti
 when nothing is computed, a step from the first buckets on, that is, from when all ranks have one and computing is
 hidden behind the wire, and a whole step, as multiples of what these bytes take at the cable's rate, which counts
 headers too, and over plain TCP; and what a step takes when each rank trains alone, which is all computing. On a machine
-with fewer cores than ranks that takes longer, and more of it comes before the first buckets.
+with fewer cores than ranks that takes longer, and more of it comes before the first buckets. All of it once more with
+--encrypt all, as multiples of the times without.
 Needs root, ip, tc, unshare and nsenter.
 """
 
@@ -87,7 +88,12 @@ def main() -> None:
         tcp_mbit = plain_tcp_mbit(hosts, 5 if options.smoke else 200)
         print(f"plain TCP over the cable of {options.rate_mbit} Mbit/s: {tcp_mbit:.0f} Mbit/s each way", flush=True)
         ms: dict[str, float] = {}
-        for line in run_ranks(hosts, options.ranks, program, ["--smoke"] if options.smoke else []):
+        arguments = ["--smoke"] if options.smoke else []
+        encrypted = {
+            line["case"]: line["value"]
+            for line in run_ranks(hosts, options.ranks, program, arguments, {"STEP_BENCH_ENCRYPT": "all"})
+        }
+        for line in run_ranks(hosts, options.ranks, program, arguments):
             network, case = line["case"].split(", ", 1)
             ms[case] = line["value"]
             if case != "the sums":
@@ -98,7 +104,9 @@ def main() -> None:
             for case in ("the sums", "from the first buckets", "a step"):
                 times = ms[case] / wire_ms
                 by_tcp = times * tcp_mbit / options.rate_mbit
-                print(f"  {case}: {ms[case]:.1f} ms, {times:.2f} times that, and {by_tcp:.2f} times plain TCP")
+                more = encrypted[f"{network}, {case}"] / ms[case]
+                print(f"  {case}: {ms[case]:.1f} ms, {times:.2f} times that, and {by_tcp:.2f} times plain TCP; "
+                      f"encrypted {more:.2f} times as long")
             print(f"  a step alone: {ms['a step'] - ms['added']:.1f} ms", flush=True)
 
 

@@ -46,13 +46,15 @@ def two_hosts(rate_mbit: int) -> Iterator[list[int]]:
             holder.wait()
 
 
-def run_ranks(hosts: list[int], count: int, program: Path, arguments: list[str]) -> Iterator[dict]:
+def run_ranks(
+    hosts: list[int], count: int, program: Path, arguments: list[str], variables: dict[str, str] | None = None
+) -> Iterator[dict]:
     """The lines of rank 0, as they come."""
     ranks = []
     try:
         for rank in range(count):
             where = {"RANK": rank, "WORLD_SIZE": count, "MASTER_ADDR": ADDRESSES[0], "MASTER_PORT": STORE_PORT}
-            where["TANDEM_RUN_SECRET"] = SECRET
+            where |= {"TANDEM_RUN_SECRET": SECRET} | (variables or {})
             ranks.append(
                 subprocess.Popen(
                     ["nsenter", "-t", str(hosts[rank * HOSTS // count]), "-n", str(program), *arguments],

@@ -2,6 +2,8 @@
 //
 //     tandem launch --ranks 2 -- step_bench [--smoke]
 //
+// The environment variable STEP_BENCH_ENCRYPT=all encrypts what goes between hosts, gradients, too (--encrypt all).
+//
 // An MLP on 8 rows, one thread a rank, SGD: sync::DataParallel over all ranks, against the same over a group of one, on
 // all ranks at the same time. Rank 0 prints the difference of the medians, what a step takes from the instant on at
 // which all ranks have their first bucket, before which there is no sum on the wire that computing could be hidden
@@ -17,6 +19,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <iostream>
 #include <memory>
 #include <stdexcept>
@@ -27,6 +30,7 @@
 #include "tandem/base/text.h"
 #include "tandem/comm/local_group.h"
 #include "tandem/comm/world.h"
+#include "tandem/comm/world_flags.h"
 #include "tandem/sync/data_parallel.h"
 
 namespace tandem::bench {
@@ -149,7 +153,9 @@ Times time(const Shape& shape, const comm::World& world) {
 
 int run(Size size) {
   at::set_num_threads(1);
-  const comm::World world = comm::open_world(comm::launcher_environment(), {});
+  const char* encrypt = std::getenv("STEP_BENCH_ENCRYPT");
+  const comm::World world = comm::open_world(comm::launcher_environment(),
+                                             comm::read_world_flags({.encrypt = encrypt != nullptr ? encrypt : ""}));
   std::vector<Shape> shapes{{"1.1M", 512, 4, 100}, {"10.6M", 1024, 10, 30}, {"25.3M", 2048, 6, 20}};
   if (size == Size::kSmoke) shapes = {{"0.1M", 288, 1, 3}};
   for (const Shape& shape : shapes) {

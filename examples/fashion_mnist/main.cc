@@ -110,6 +110,7 @@ int parse(int argc, char** argv, Options& options) {
   app.add_option("--backend", options.world.backend, comm::kBackendHelp);
   app.add_option("--hosts-by", options.world.hosts_by, comm::kHostsByHelp);
   app.add_option("--network", options.world.network, comm::kNetworkHelp);
+  app.add_option("--encrypt", options.world.encrypt, comm::kEncryptHelp);
   app.add_flag("--insecure", options.world.is_insecure, comm::kInsecureHelp);
   app.add_option("--seed", options.seed, "Of initial parameters, order of images and dropout")
       ->check(CLI::NonNegativeNumber)

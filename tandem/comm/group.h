@@ -31,6 +31,7 @@
 #include "tandem/base/summation_tree.h"
 #include "tandem/comm/owned_parts.h"
 #include "tandem/concurrency/limits.h"
+#include "tandem/net/sockets.h"
 
 namespace tandem::comm {
 
@@ -68,6 +69,11 @@ class Group {
   /// (store/launcher_environment.h). Empty where members survive. Set before the group is used.
   [[nodiscard]] const std::string& why_none_survive() const { return why_none_survive_; }
   void set_why_none_survive(std::string why) { why_none_survive_ = std::move(why); }
+
+  /// Whether connections that members make beside the group, over a network, are to be encrypted
+  /// (WorldOptions::traffic). Set before the group is used.
+  [[nodiscard]] net::Traffic traffic() const { return traffic_; }
+  void set_traffic(net::Traffic traffic) { traffic_ = traffic; }
 
   /// Returns a zeroed flat tensor on `device`, in memory from which collectives are cheapest: shared memory where the
   /// group has some. Waits for nobody. The memory lives as long as the tensor, also beyond the group.
@@ -138,6 +144,7 @@ class Group {
 
  private:
   std::string why_none_survive_;
+  net::Traffic traffic_ = net::Traffic::kOpen;
 };
 
 inline void Pending::wait(const Limits& limits) { group_->finish(ticket_, limits); }

@@ -43,7 +43,8 @@ struct RankIntroduction {
 };
 
 std::string choice_of(const WorldOptions& options) {
-  std::string text = concat("backend ", name_of(options.backend));
+  std::string text = concat("backend ", name_of(options.backend), ", encrypt ",
+                            options.traffic == net::Traffic::kEncrypted ? "all" : "control");
   if (options.hosts_by == HostsBy::kKey) return text + ", hosts_by key";
   text += ", hosts_by rank-list";
   for (const std::vector<int>& ranks : options.hosts) {
@@ -186,6 +187,12 @@ World enter(std::unique_ptr<Store> store, const LauncherEnvironment& me, const W
   require_same_choices(all);
   HostMap hosts = map_hosts(all, options);
   const Choice choice = choose(options.backend, hosts, me.world_size);
+  const net::Traffic traffic = hosts.size() > 1 ? options.traffic : net::Traffic::kOpen;
+  if (choice.kind == GroupKind::kNccl && traffic == net::Traffic::kEncrypted) {
+    throw ConfigError(
+        "--encrypt all with --backend nccl: NCCL's connections cannot be encrypted; put the hosts into a tunnel "
+        "(docs/security.md), or use the backend tcp");
+  }
   World world{.rank = me.rank,
               .size = me.world_size,
               .local_rank = hosts.local_rank(me.rank),
@@ -193,10 +200,12 @@ World enter(std::unique_ptr<Store> store, const LauncherEnvironment& me, const W
               .kind = choice.kind,
               .description = "",
               .store = std::move(store)};
-  world.description = describe(world, me.launcher, choice.why);
+  world.description =
+      describe(world, me.launcher, choice.why + (traffic == net::Traffic::kEncrypted ? ", encrypted" : ""));
   world.group = make_group(world, all, options, network);
   if (world.size > 1) {
     world.group->set_why_none_survive(why_none_survive(me));
+    world.group->set_traffic(traffic);
     const std::shared_ptr<Store> words = world.store->part("words");
     world.departure = Departure(world.group, [words, rank = world.rank](const std::string& why) {
       (void)tell_first_failure(*words, {rank, why});
@@ -240,6 +249,7 @@ const char* name_of(Backend backend) {
 
 LauncherEnvironment with_wishes(LauncherEnvironment me, const WorldOptions& options) {
   me.is_insecure = me.is_insecure || options.is_insecure;
+  me.traffic = options.traffic;
   return me;
 }
 

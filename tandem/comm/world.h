@@ -51,11 +51,12 @@ enum class HostsBy {
 struct WorldOptions {
   Backend backend = Backend::kAuto;
   HostsBy hosts_by = HostsBy::kKey;
-  std::vector<std::vector<int>> hosts = {};  // kRankList: the ranks of each host
-  std::string network = {};                  // for TCP: see NetworkGroupOptions::network
-  int device = -1;                           // kNccl: index of this rank's CUDA device; -1: its local rank
-  bool is_insecure = false;                  // ranks of several hosts need no run secret: nobody else is on the network
-  int generation = 0;                        // another number for each world that a process opens; same on all ranks
+  std::vector<std::vector<int>> hosts = {};    // kRankList: the ranks of each host
+  std::string network = {};                    // for TCP: see NetworkGroupOptions::network
+  int device = -1;                             // kNccl: index of this rank's CUDA device; -1: its local rank
+  net::Traffic traffic = net::Traffic::kOpen;  // of what ranks exchange over TCP, where they are on several hosts
+  bool is_insecure = false;  // ranks of several hosts need no run secret: nobody else is on the network
+  int generation = 0;        // another number for each world that a process opens; same on all ranks
   Limits limits = {.deadline = Deadline::after(std::chrono::minutes(5)), .stop = {}};  // of the wait for all ranks
 };
 

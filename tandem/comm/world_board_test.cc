@@ -32,7 +32,7 @@ class LosableStore final : public Store {
     return std::make_unique<LosableStore>(there().part(prefix), lost_);
   }
   std::string name() const override { return "the test's store"; }
-  net::Reach reach() const override { return net::Reach::kThisHost; }
+  net::Access access() const override { return net::Reach::kThisHost; }
 
  private:
   Store& there() {

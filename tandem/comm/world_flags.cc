@@ -55,6 +55,10 @@ WorldOptions read_world_flags(const WorldFlags& flags) {
     else
       faults.push_back(concat("--backend ", flags.backend, ": expected auto, host, tcp or nccl"));
   }
+  if (flags.encrypt == "all")
+    options.traffic = net::Traffic::kEncrypted;
+  else if (!flags.encrypt.empty() && flags.encrypt != "control")
+    faults.push_back(concat("--encrypt ", flags.encrypt, ": expected control or all"));
   if (!flags.hosts_by.empty() && flags.hosts_by != "key") {
     if (auto hosts = read_rank_list(flags.hosts_by)) {
       options.hosts_by = HostsBy::kRankList;

@@ -17,6 +17,12 @@ TEST(WorldFlagsTest, NothingSaidIsAuto) {
   const WorldOptions options = read_world_flags({});
   EXPECT_EQ(options.backend, Backend::kAuto);
   EXPECT_EQ(options.hosts_by, HostsBy::kKey);
+  EXPECT_EQ(options.traffic, net::Traffic::kOpen);
+}
+
+TEST(WorldFlagsTest, WhatIsEncryptedIsRead) {
+  EXPECT_EQ(read_world_flags({.encrypt = "control"}).traffic, net::Traffic::kOpen);
+  EXPECT_EQ(read_world_flags({.encrypt = "all"}).traffic, net::Traffic::kEncrypted);
 }
 
 TEST(WorldFlagsTest, BackendsAndListsOfRanksAreRead) {
@@ -31,10 +37,11 @@ TEST(WorldFlagsTest, BackendsAndListsOfRanksAreRead) {
 TEST(WorldFlagsTest, AllFaultsAreNamedAtOnce) {
   for (const char* list : {"keys", "0,1/", "0,,1", "0;1", "-1", "1x", ",", "/"}) {
     try {
-      (void)read_world_flags({.backend = "mpi", .hosts_by = list});
+      (void)read_world_flags({.backend = "mpi", .hosts_by = list, .encrypt = "some"});
       FAIL() << list;
     } catch (const ConfigError& error) {
-      EXPECT_THAT(error.what(), AllOf(HasSubstr("--backend mpi"), HasSubstr(std::string("--hosts-by ") + list)));
+      EXPECT_THAT(error.what(), AllOf(HasSubstr("--backend mpi"), HasSubstr(std::string("--hosts-by ") + list),
+                                      HasSubstr("--encrypt some: expected control or all")));
     }
   }
 }

@@ -48,12 +48,12 @@ bool would_block(ssize_t result) { return result < 0 && (errno == EAGAIN || errn
 
 }  // namespace
 
-bool Inbox::read_from(int socket) {
+bool Inbox::read_from(Stream& stream) {
   constexpr std::size_t kAtOnce = 64 * 1024;
   for (;;) {
     const std::size_t held = bytes_.size();
     bytes_.resize(held + kAtOnce);
-    const ssize_t got = ::recv(socket, bytes_.data() + held, kAtOnce, MSG_DONTWAIT);
+    const ssize_t got = stream.read(std::span(bytes_).subspan(held));
     const int error = errno;
     bytes_.resize(held + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
     errno = error;
@@ -89,13 +89,13 @@ std::vector<std::byte> bytes_of(const Message& message) {
   return bytes;
 }
 
-Connection::Connection(Descriptor socket, int peer, std::string name)
-    : socket_(std::move(socket)), peer_(peer), name_(std::move(name)) {
+Connection::Connection(Stream stream, int peer, std::string name)
+    : stream_(std::move(stream)), peer_(peer), name_(std::move(name)) {
   const int yes = 1;
-  ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));  // answers are waited for
+  ::setsockopt(stream_.number(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));  // answers are waited for
 }
 
-void Connection::hang_up() { ::shutdown(socket_.get(), SHUT_RDWR); }
+void Connection::hang_up() { ::shutdown(stream_.number(), SHUT_RDWR); }
 
 void Connection::lose(const std::string& how) const { throw PeerLost(peer_, concat(name_, " ", how)); }
 
@@ -116,16 +116,9 @@ void Connection::send_all(std::span<Bytes> parts, const Limits& limits) {
     const std::size_t count = std::min(parts.size(), kMost);
     for (std::size_t i = 0; i < count; ++i)
       pieces[i] = {.iov_base = const_cast<std::byte*>(parts[i].data()), .iov_len = parts[i].size()};
-    const msghdr message{.msg_name = nullptr,
-                         .msg_namelen = 0,
-                         .msg_iov = pieces.data(),
-                         .msg_iovlen = count,
-                         .msg_control = nullptr,
-                         .msg_controllen = 0,
-                         .msg_flags = 0};
-    const ssize_t sent = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t sent = stream_.write(std::span(pieces).first(count));
     if (would_block(sent)) {
-      pollfd wait{socket_.get(), POLLOUT, 0};
+      pollfd wait{stream_.number(), POLLOUT, 0};
       poll_until({&wait, 1}, limits, concat(name_, " to take a message"));
       continue;
     }
@@ -155,9 +148,9 @@ Message Connection::receive(const Limits& limits) {
 // Tries before it waits: the bytes are often there already, and a wait costs two more system calls.
 void Connection::receive_all(std::span<std::byte> into, const Limits& limits) {
   while (!into.empty()) {
-    const ssize_t got = ::recv(socket_.get(), into.data(), into.size(), MSG_DONTWAIT);
+    const ssize_t got = stream_.read(into);
     if (would_block(got)) {
-      pollfd wait{socket_.get(), POLLIN, 0};
+      pollfd wait{stream_.number(), POLLIN, 0};
       poll_until({&wait, 1}, limits, concat("an answer of ", name_));
       continue;
     }

@@ -1,4 +1,4 @@
-// net/connection.h: one end of a TCP connection that carries messages between two members of a run.
+// net/connection.h: one end of a connection that carries messages between two members of a run.
 //
 // A message is a header (its size, kind and patience) and bytes. Both ends run the same build on machines of the same
 // byte order, so headers travel as they lie in memory.
@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
-#include "tandem/base/descriptor.h"
 #include "tandem/concurrency/limits.h"
+#include "tandem/net/stream.h"
 
 namespace tandem::net {
 
@@ -31,7 +31,7 @@ struct Message {
   std::vector<std::byte> bytes{};
 };
 
-/// Gathers the messages of one socket as their bytes come, for a thread that serves many. `most_bytes`: of one message;
+/// Gathers the messages of one stream as their bytes come, for a thread that serves many. `most_bytes`: of one message;
 /// who sends a larger one is not believed.
 class Inbox {
  public:
@@ -39,7 +39,7 @@ class Inbox {
 
   /// Reads what is there, without waiting. Returns false when the other end is gone, or sent something that is no
   /// message, or too large a one.
-  [[nodiscard]] bool read_from(int socket);
+  [[nodiscard]] bool read_from(Stream& stream);
   /// The next message that is whole, in the order in which they came.
   [[nodiscard]] std::optional<Message> next();
 
@@ -52,9 +52,9 @@ class Inbox {
 
 class Connection {
  public:
-  /// Takes over a connected socket. `peer` and `name` stand for the other end in errors: "replica 0 (process 7 on
+  /// Takes over a connected stream. `peer` and `name` stand for the other end in errors: "replica 0 (process 7 on
   /// alpha)".
-  Connection(Descriptor socket, int peer, std::string name);
+  Connection(Stream stream, int peer, std::string name);
 
   /// Sends one message, whose bytes are `parts` one after the other. Returns when the system has taken all of it.
   void send(std::uint32_t kind, std::int64_t patience, std::span<const Bytes> parts, const Limits& limits);
@@ -72,7 +72,7 @@ class Connection {
   void receive_all(std::span<std::byte> into, const Limits& limits);
   [[noreturn]] void lose(const std::string& how) const;
 
-  const Descriptor socket_;
+  Stream stream_;
   const int peer_;
   const std::string name_;
 };

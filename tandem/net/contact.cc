@@ -22,12 +22,12 @@ std::string text_of(const std::string& secret, const Place& place) {
 
 }  // namespace
 
-Listener::Listener(Reach reach, const std::string& name, const std::string& network)
+Listener::Listener(Access access, const std::string& name, const std::string& network)
     : secret_(random_hex(kSecretBytes)),
-      door_({.reach = reach, .local = {}, .port = 0, .network = network, .secret = secret_, .name = name}),
+      door_({.access = access, .local = {}, .port = 0, .network = network, .secret = secret_, .name = name}),
       contact_(text_of(secret_, door_.place())) {}
 
-Descriptor dial(const std::string& contact, int member, const Limits& limits) {
+Stream dial(const std::string& contact, int member, const Limits& limits) {
   std::istringstream words = reader_of(contact);
   std::string secret, where;
   Place place;

@@ -14,7 +14,7 @@ class Listener {
  public:
   /// `name`: of what is behind the door, for messages; `network`: see DoorOptions. Throws RunError when the system has
   /// no socket to give, ConfigError for a network that this host does not have.
-  Listener(Reach reach, const std::string& name, const std::string& network = "");
+  Listener(Access access, const std::string& name, const std::string& network = "");
 
   /// The contact, one line of text.
   [[nodiscard]] const std::string& contact() const { return contact_; }
@@ -30,6 +30,6 @@ class Listener {
 
 /// Connects to the listener of `contact`. `member` is the number of the member that dials. Throws RunError that lists
 /// the failure of each address when none is the listener's, or when the text is no contact.
-[[nodiscard]] Descriptor dial(const std::string& contact, int member, const Limits& limits);
+[[nodiscard]] Stream dial(const std::string& contact, int member, const Limits& limits);
 
 }  // namespace tandem::net

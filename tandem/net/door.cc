@@ -28,20 +28,20 @@ constexpr auto kBetweenCalls = 20ms;
 std::string error_text(int error) { return std::generic_category().message(error); }
 
 DoorOptions named(DoorOptions options) {
-  if (options.reach == Reach::kThisHost && options.local.empty()) options.local = "tandem/" + random_hex(16);
+  if (options.access.reach == Reach::kThisHost && options.local.empty()) options.local = "tandem/" + random_hex(16);
   return options;
 }
 
 Descriptor listen_at(const DoorOptions& options) {
-  Descriptor socket = options.reach == Reach::kThisHost ? listen_locally(options.local)
-                      : options.network.empty()         ? listen_to_all(options.port)
-                                                        : listen_to(address_on(options.network), options.port);
+  Descriptor socket = options.access.reach == Reach::kThisHost ? listen_locally(options.local)
+                      : options.network.empty()                ? listen_to_all(options.port)
+                                                               : listen_to(address_on(options.network), options.port);
   if (socket.is_open()) return socket;
   throw RunError(concat("cannot open the door of ", options.name, ": ", error_text(errno)));
 }
 
 Place place_of(const DoorOptions& options, const Descriptor& socket) {
-  if (options.reach == Reach::kThisHost) return {.local = options.local};
+  if (options.access.reach == Reach::kThisHost) return {.local = options.local};
   std::vector<std::string> addresses = own_addresses();
   if (!options.network.empty()) addresses = {address_on(options.network)};
   return {.local = {}, .addresses = std::move(addresses), .port = net::port_of(socket)};
@@ -72,7 +72,7 @@ void Door::let_stand() {
   const int number = socket.get();
   guests_.push_back(Guest{.socket = std::move(socket),
                           .who = std::move(who),
-                          .greeting = AtTheDoor(number, key_),
+                          .greeting = AtTheDoor(number, key_, options_.access.traffic),
                           .until = Deadline::after(kToGreet)});
 }
 
@@ -107,7 +107,8 @@ Door::Accepted Door::accept(const Limits& limits) {
       const auto next = std::next(guest);
       const Stage stage = guest->greeting.go_on();
       if (stage == Stage::kAdmitted) {
-        Accepted accepted{.socket = std::move(guest->socket), .caller = guest->greeting.caller()};
+        Accepted accepted{.stream = Stream(std::move(guest->socket), guest->greeting.take_tls()),
+                          .caller = guest->greeting.caller()};
         guests_.erase(guest);
         return accepted;
       }
@@ -154,7 +155,7 @@ class Call {
   }
 
   // The connection, or why there is none.
-  Outcome run(Descriptor& taken) {
+  Outcome run(Stream& taken) {
     for (;;) {
       std::vector<pollfd> waits;
       std::vector<Attempt*> open;
@@ -167,8 +168,7 @@ class Call {
       poll_until(waits, limits_, concat(name_, " to answer (", failures(), ")"));
       for (std::size_t i = 0; i < open.size(); ++i) {
         if (waits[i].revents == 0 || !advance(*open[i])) continue;
-        taken = std::move(open[i]->socket);
-        return Outcome::kReached;
+        if (keep(*open[i], taken)) return Outcome::kReached;
       }
     }
   }
@@ -189,7 +189,7 @@ class Call {
     attempts_.push_back(std::move(attempt));
   }
 
-  // Goes on after an event. Returns true when the door is the right one, and has been told.
+  // Goes on after an event. Returns true when the door is the right one.
   bool advance(Attempt& attempt) {
     if (!attempt.calling) {
       int error = 0;
@@ -212,7 +212,20 @@ class Call {
       case Stage::kAdmitted:
         break;
     }
-    return attempt.calling->keep() || fail(attempt, "hung up", Outcome::kCrowded);
+    return true;
+  }
+
+  // Takes the connection whose door is the right one.
+  bool keep(Attempt& attempt, Stream& taken) {
+    if (!attempt.calling->keep()) return fail(attempt, "hung up", Outcome::kCrowded);
+    Stage stage = Stage::kPending;
+    while ((stage = attempt.calling->encrypt()) == Stage::kPending) {
+      pollfd wait{attempt.socket.get(), POLLIN, 0};
+      poll_until({&wait, 1}, limits_, concat(name_, " to encrypt"));
+    }
+    if (stage == Stage::kGone) return fail(attempt, attempt.calling->why(), Outcome::kCrowded);
+    taken = Stream(std::move(attempt.socket), attempt.calling->take_tls());
+    return true;
   }
 
   bool fail(Attempt& attempt, const std::string& why, Outcome outcome) {
@@ -232,14 +245,13 @@ class Call {
 
 }  // namespace
 
-Descriptor dial(const Place& place, const std::string& secret, int caller, const std::string& name,
-                const Limits& limits) {
+Stream dial(const Place& place, const std::string& secret, int caller, const std::string& name, const Limits& limits) {
   const Key key = key_of(secret);
   for (;;) {
     Call call(place, key, caller, name, limits);
-    Descriptor socket;
-    const Outcome outcome = call.run(socket);
-    if (outcome == Outcome::kReached) return socket;
+    Stream stream;
+    const Outcome outcome = call.run(stream);
+    if (outcome == Outcome::kReached) return stream;
     const std::string failure = concat("cannot connect to ", name, " (", call.failures(), ")");
     if (outcome == Outcome::kOtherSecret) throw OtherSecret(failure);
     if (outcome == Outcome::kFailed) throw RunError(failure);

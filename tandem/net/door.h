@@ -15,11 +15,12 @@
 #include "tandem/concurrency/limits.h"
 #include "tandem/net/greeting.h"
 #include "tandem/net/sockets.h"
+#include "tandem/net/stream.h"
 
 namespace tandem::net {
 
 struct DoorOptions {
-  Reach reach = Reach::kEverywhere;
+  Access access = Reach::kEverywhere;
   std::string local{};    // kThisHost: the name of the socket; empty for one that nobody guesses
   int port = 0;           // kEverywhere: zero for a free one
   std::string network{};  // kEverywhere: the interface or address to listen at; empty for all
@@ -33,9 +34,9 @@ class Door {
   explicit Door(DoorOptions options);
 
   [[nodiscard]] const Place& place() const { return place_; }
-  /// A connection, which does not block, and the number of who made it.
+  /// A connection, and the number of who made it.
   struct Accepted {
-    Descriptor socket;
+    Stream stream;
     int caller = 0;
   };
   /// Waits for the next caller that is let in. Throws RunError when the process has too many open files, GroupAborted
@@ -71,7 +72,7 @@ struct OtherSecret : RunError {
 /// Connects to a door, trying all its addresses at once, and takes the first that knows the secret. `caller` is this
 /// member's number, `name` what it calls the door. Throws OtherSecret, or RunError that lists the failure of each
 /// address. A door that hangs up while it greets is tried again: it may be crowded.
-[[nodiscard]] Descriptor dial(const Place& place, const std::string& secret, int caller, const std::string& name,
-                              const Limits& limits);
+[[nodiscard]] Stream dial(const Place& place, const std::string& secret, int caller, const std::string& name,
+                          const Limits& limits);
 
 }  // namespace tandem::net

@@ -26,8 +26,8 @@ using ::testing::HasSubstr;
 // A door that lets callers in, on a thread of its own.
 class OpenDoor {
  public:
-  explicit OpenDoor(Reach reach, const std::string& secret = "a secret of this test")
-      : door_({.reach = reach, .local = {}, .port = 0, .secret = secret, .name = "a test"}),
+  explicit OpenDoor(Access access, const std::string& secret = "a secret of this test")
+      : door_({.access = access, .local = {}, .port = 0, .secret = secret, .name = "a test"}),
         keeper_("keeper", [this](const std::stop_token& stop) {
           try {
             for (;; ++count_) inside_.push_back(door_.accept({.deadline = Deadline::infinite(), .stop = stop}));
@@ -58,14 +58,19 @@ Descriptor stand_at(const Place& place) {
   return place.local.empty() ? start_to(place.addresses.front(), place.port) : start_locally(place.local);
 }
 
-class DoorTest : public ::testing::TestWithParam<Reach> {};
-INSTANTIATE_TEST_SUITE_P(Reaches, DoorTest, ::testing::Values(Reach::kThisHost, Reach::kEverywhere),
-                         [](const auto& reach) { return reach.param == Reach::kThisHost ? "ThisHost" : "Everywhere"; });
+class DoorTest : public ::testing::TestWithParam<Access> {};
+INSTANTIATE_TEST_SUITE_P(Accesses, DoorTest,
+                         ::testing::Values(Access(Reach::kThisHost), Access(Reach::kEverywhere),
+                                           Access(Reach::kEverywhere, Traffic::kEncrypted)),
+                         [](const auto& access) {
+                           if (access.param.reach == Reach::kThisHost) return "ThisHost";
+                           return access.param.traffic == Traffic::kOpen ? "Everywhere" : "Encrypted";
+                         });
 
 TEST_P(DoorTest, WhoKnowsTheSecretIsLetInAndSaysWhoItIs) {
   OpenDoor door(GetParam());
-  const Descriptor one = dial(door.place(), "a secret of this test", 7, "a test", within(30s));
-  const Descriptor other = dial(door.place(), "a secret of this test", 8, "a test", within(30s));
+  const Stream one = dial(door.place(), "a secret of this test", 7, "a test", within(30s));
+  const Stream other = dial(door.place(), "a secret of this test", 8, "a test", within(30s));
   EXPECT_THAT(door.inside(2), ::testing::UnorderedElementsAre(7, 8));
 }
 
@@ -83,8 +88,8 @@ TEST_P(DoorTest, AThrongThatSaysNothingKeepsNobodyOut) {
   OpenDoor door(GetParam());
   std::vector<Descriptor> strangers;
   for (int i = 0; i < 300; ++i) strangers.push_back(stand_at(door.place()));
-  const Descriptor socket = dial(door.place(), "a secret of this test", 3, "a test", within(4s));
-  EXPECT_TRUE(socket.is_open());
+  const Stream stream = dial(door.place(), "a secret of this test", 3, "a test", within(4s));
+  EXPECT_TRUE(stream.is_open());
 }
 
 TEST_P(DoorTest, WhoSpeaksAnotherLanguageIsTurnedAway) {
@@ -134,7 +139,7 @@ TEST(LocalDoorTest, AnotherUserIsNotLetInAndNotTalkedTo) {
 }
 
 TEST_P(DoorTest, ADoorThatIsShutEndsItsWait) {
-  Door door({.reach = GetParam(), .local = {}, .port = 0, .secret = "a secret of this test", .name = "a test"});
+  Door door({.access = GetParam(), .local = {}, .port = 0, .secret = "a secret of this test", .name = "a test"});
   const Worker other("other", [&door](const std::stop_token&) { door.shut(); });
   EXPECT_THAT(message_of<GroupAborted>([&] { (void)door.accept(within(30s)); }), HasSubstr("lets nobody in any more"));
   EXPECT_THROW((void)dial(door.place(), "a secret of this test", 1, "a test", within(30s)), RunError);

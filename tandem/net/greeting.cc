@@ -12,7 +12,7 @@ namespace tandem::net {
 namespace {
 
 // Tells this greeting from anything else that may be sent to a port, and from that of another version.
-constexpr std::uint64_t kGreetingMark = 0x7461'6e64'656d'0002;
+constexpr std::uint64_t kGreetingMark = 0x7461'6e64'656d'0003;
 constexpr std::uint64_t kAdmittedWord = 0x7961'6365'6b6f'6b21;
 constexpr char kTakenWord = 'T';
 
@@ -23,7 +23,8 @@ Sha256::Digest code_of(const Key& key, std::string_view direction, const Challen
                          std::as_bytes(std::span(&response.caller, 1)), std::span<const std::byte>(response.random)};
   return hmac_sha256(key, parts);
 }
-constexpr std::string_view kFromCaller = "tandem: a caller", kFromDoor = "tandem: a door__";
+constexpr std::string_view kFromCaller = "tandem: a caller", kFromDoor = "tandem: a door__",
+                           kToEncrypt = "tandem: the key_";
 
 // Reads what is there. Returns kAdmitted when the words are complete.
 template <typename Words>
@@ -49,11 +50,20 @@ bool send_whole(int socket, const Words& words) {
   return ::send(socket, &words, sizeof(words), MSG_NOSIGNAL | MSG_DONTWAIT) == static_cast<ssize_t>(sizeof(words));
 }
 
+Stage go_on_with(Tls& tls, std::string& why) {
+  const Tls::Handshake handshake = tls.shake_hands();
+  if (handshake == Tls::Handshake::kDone) return Stage::kAdmitted;
+  if (handshake == Tls::Handshake::kPending) return Stage::kPending;
+  why = "hung up, or does not encrypt as it said";
+  return Stage::kGone;
+}
+
 }  // namespace
 
 Key key_of(const std::string& secret) { return hmac_sha256(std::as_bytes(std::span(secret)), "tandem: a greeting"); }
 
-AtTheDoor::AtTheDoor(int socket, const Key& key) : socket_(socket), key_(key), challenge_{.mark = kGreetingMark} {
+AtTheDoor::AtTheDoor(int socket, const Key& key, Traffic traffic)
+    : socket_(socket), key_(key), challenge_{.mark = kGreetingMark, .is_encrypted = traffic == Traffic::kEncrypted} {
   fill_randomly(challenge_.random);
   (void)send_whole(socket_, challenge_);  // who is gone is noticed by the first read
 }
@@ -65,9 +75,18 @@ Stage AtTheDoor::go_on() {
     if (const Stage verdict = judge(); verdict != Stage::kAdmitted) return verdict;
   }
   const Stage stage = read_some(socket_, taken_, why_);
-  if (stage != Stage::kAdmitted || taken_.words() == kTakenWord) return stage;
-  why_ = "said something else";
-  return Stage::kGone;
+  if (stage == Stage::kAdmitted && taken_.words() == kTakenWord) return encrypt();
+  if (stage == Stage::kAdmitted) why_ = "said something else";
+  return stage == Stage::kAdmitted ? Stage::kGone : stage;
+}
+
+Stage AtTheDoor::encrypt() {
+  if (challenge_.is_encrypted == 0) return Stage::kAdmitted;
+  if (tls_ == nullptr) {
+    const Key key = code_of(key_, kToEncrypt, challenge_, response_.words());
+    tls_ = std::make_unique<Tls>(socket_, key, Tls::Role::kDoor);
+  }
+  return go_on_with(*tls_, why_);
 }
 
 Stage AtTheDoor::judge() {
@@ -117,5 +136,14 @@ Stage Calling::go_on() {
 }
 
 bool Calling::keep() { return send_whole(socket_, kTakenWord); }
+
+Stage Calling::encrypt() {
+  if (challenge_.words().is_encrypted == 0) return Stage::kAdmitted;
+  if (tls_ == nullptr) {
+    const Key key = code_of(key_, kToEncrypt, challenge_.words(), response_);
+    tls_ = std::make_unique<Tls>(socket_, key, Tls::Role::kCaller);
+  }
+  return go_on_with(*tls_, why_);
+}
 
 }  // namespace tandem::net

@@ -6,21 +6,24 @@
 //   3. door -> caller: admitted, and a code over the same; or refused.
 //   4. caller -> door: taken, on the one of several connections that the caller keeps.
 //
+// The door says in 1 whether it wants the rest encrypted (net/tls.h); the codes cover that, too.
+//
 // Neither end waits for the other: each is told when something came, and goes on. An empty secret proves nothing; it is
 // for doors that only processes of the same user can reach.
-//
-// What this does not do: the messages that follow are neither encrypted nor signed (docs/security.md).
 //
 // Threads: single-thread. Errors: none is thrown; why() says why an end refused.
 #pragma once
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
-#include "tandem/base/descriptor.h"
 #include "tandem/base/digest/sha256.h"
+#include "tandem/net/sockets.h"
+#include "tandem/net/tls.h"
 
 namespace tandem::net {
 
@@ -50,6 +53,7 @@ class Incoming {
 
 struct Challenge {
   std::uint64_t mark = 0;
+  std::uint64_t is_encrypted = 0;
   std::array<std::byte, 32> random{};
 };
 struct Response {
@@ -67,15 +71,18 @@ struct Verdict {
 class AtTheDoor {
  public:
   /// Sends the challenge.
-  AtTheDoor(int socket, const Key& key);
+  AtTheDoor(int socket, const Key& key, Traffic traffic);
   /// Reads what has come, and answers it.
   Stage go_on();
   /// Who calls; once admitted.
   [[nodiscard]] int caller() const { return response_.words().caller; }
+  /// What encrypts the connection; null where nothing does. Once admitted.
+  [[nodiscard]] std::unique_ptr<Tls> take_tls() { return std::move(tls_); }
   [[nodiscard]] const std::string& why() const { return why_; }
 
  private:
   Stage judge();
+  Stage encrypt();
 
   const int socket_;
   const Key key_;
@@ -83,6 +90,7 @@ class AtTheDoor {
   Incoming<Response> response_;
   Incoming<char> taken_;
   bool is_judged_ = false;
+  std::unique_ptr<Tls> tls_;
   std::string why_;
 };
 
@@ -90,12 +98,15 @@ class AtTheDoor {
 class Calling {
  public:
   Calling(int socket, int caller, const Key& key);
-  /// Reads what has come, and answers it. Once kAdmitted, keep() takes the connection.
+  /// Reads what has come, and answers it. Once kAdmitted, keep() takes the connection, and encrypt() encrypts it.
   Stage go_on();
   /// Whether a door of this version has spoken.
   [[nodiscard]] bool met_a_door() const { return has_responded_; }
   /// Says to the door that this connection is the one. Returns false when the door is gone.
   [[nodiscard]] bool keep();
+  /// After keep(): goes on with what encrypts the connection, if anything does. Once kAdmitted, take_tls().
+  Stage encrypt();
+  [[nodiscard]] std::unique_ptr<Tls> take_tls() { return std::move(tls_); }
   [[nodiscard]] const std::string& why() const { return why_; }
 
  private:
@@ -105,6 +116,7 @@ class Calling {
   Incoming<Challenge> challenge_;
   Incoming<Verdict> verdict_;
   bool has_responded_ = false;
+  std::unique_ptr<Tls> tls_;
   std::string why_;
 };
 

@@ -13,7 +13,7 @@ namespace {
 // A caller's number says which member it is, and which of its connections this will be.
 int caller_of(int rank, Channel channel) { return kChannels * rank + (channel == Channel::kPayloads ? 1 : 0); }
 
-Descriptor& end_of(std::vector<Wire::Ends>& ends, int caller) {
+Stream& end_of(std::vector<Wire::Ends>& ends, int caller) {
   Wire::Ends& of_member = ends[static_cast<std::size_t>(caller / kChannels)];
   return caller % kChannels == 0 ? of_member.messages : of_member.payloads;
 }
@@ -29,8 +29,8 @@ std::string missing_from(std::vector<Wire::Ends>& ends, int rank) {
 
 }  // namespace
 
-Mesh::Mesh(Reach reach, const std::string& network, const std::string& name)
-    : listener_(network.empty() ? reach : Reach::kEverywhere, name, network) {}
+Mesh::Mesh(Access access, const std::string& network, const std::string& name)
+    : listener_(network.empty() ? access : Access(Reach::kEverywhere, access.traffic), name, network) {}
 
 // Each member calls those before it, and then lets in those behind it. The first lets others in at once, so all come to
 // that in turn.
@@ -53,7 +53,7 @@ std::vector<Wire::Ends> Mesh::connect(int rank, const std::vector<std::string>& 
     }
     const bool is_expected = accepted->caller >= kChannels * (rank + 1) && accepted->caller < kChannels * size;
     if (!is_expected || end_of(ends, accepted->caller).is_open()) continue;  // of a member that came twice
-    end_of(ends, accepted->caller) = std::move(accepted->socket);
+    end_of(ends, accepted->caller) = std::move(accepted->stream);
     --left;
   }
   return ends;

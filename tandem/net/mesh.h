@@ -18,9 +18,10 @@ namespace tandem::net {
 
 class Mesh {
  public:
-  /// `network`: an interface or an address of this host, by which the others reach it; empty for all that it has. Then
-  /// `reach` is kEverywhere. `name`: of the group, for messages. Throws ConfigError when this host has no such network.
-  Mesh(Reach reach, const std::string& network, const std::string& name);
+  /// `network`: an interface or an address of this host, by which the others reach it; empty for all that it has. With
+  /// one, others reach it from everywhere. `name`: of the group, for messages. Throws ConfigError when this host has no
+  /// such network.
+  Mesh(Access access, const std::string& network, const std::string& name);
 
   [[nodiscard]] const std::string& contact() const { return listener_.contact(); }
   /// `contacts`: by rank.

@@ -16,9 +16,14 @@ using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-class MeshTest : public ::testing::TestWithParam<Reach> {};
-INSTANTIATE_TEST_SUITE_P(Reaches, MeshTest, ::testing::Values(Reach::kThisHost, Reach::kEverywhere),
-                         [](const auto& reach) { return reach.param == Reach::kThisHost ? "ThisHost" : "Everywhere"; });
+class MeshTest : public ::testing::TestWithParam<Access> {};
+INSTANTIATE_TEST_SUITE_P(Accesses, MeshTest,
+                         ::testing::Values(Access(Reach::kThisHost), Access(Reach::kEverywhere),
+                                           Access(Reach::kEverywhere, Traffic::kEncrypted)),
+                         [](const auto& access) {
+                           if (access.param.reach == Reach::kThisHost) return "ThisHost";
+                           return access.param.traffic == Traffic::kOpen ? "Everywhere" : "Encrypted";
+                         });
 
 // Each member sends its number to each other one on both channels.
 TEST_P(MeshTest, EveryMemberReachesEveryOther) {

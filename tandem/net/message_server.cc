@@ -36,10 +36,10 @@ Limits limits_of(const Message& request, const std::stop_token& gone) {
 // one. Whichever of the two notices the end hangs up, and so ends the other.
 class MessageServer::ServedMember {
  public:
-  ServedMember(Descriptor socket, int member, const Serve& serve, const Lost& lost)
+  ServedMember(Stream stream, int member, const Serve& serve, const Lost& lost)
       : serve_(serve),
         lost_(lost),
-        connection_(std::move(socket), member, concat("member ", member)),
+        connection_(std::move(stream), member, concat("member ", member)),
         answerer_(concat("serve-", member), [this](const std::stop_token&) { answer_all(); }),
         listener_(concat("hear-", member), [this](const std::stop_token& stop) { listen(stop); }) {}
   void tell(const Message& farewell) {
@@ -154,10 +154,10 @@ class MessageServer::ServedMember {
   Worker answerer_, listener_;  // last
 };
 
-MessageServer::MessageServer(Reach reach, Serve serve, Lost lost)
+MessageServer::MessageServer(Access access, Serve serve, Lost lost)
     : serve_(std::move(serve)),
       lost_(std::move(lost)),
-      listener_(reach, "the variables of a run"),
+      listener_(access, "the variables of a run"),
       door_("message-server", [this](const std::stop_token& stop) { let_in(stop); }) {}
 
 // The members are destroyed without the lock, since their threads may need it.
@@ -177,7 +177,7 @@ void MessageServer::let_in(const std::stop_token& stop) {
         if (former->member() == member) former->cut();
       const MutexLock lock(mutex_);  // before its threads run, so that tell_all() misses no member that is answered
       std::erase_if(members_, [member](const auto& former) { return former->member() == member; });
-      members_.push_back(std::make_unique<ServedMember>(std::move(accepted.socket), member, serve_, lost_));
+      members_.push_back(std::make_unique<ServedMember>(std::move(accepted.stream), member, serve_, lost_));
     } catch (const GroupAborted&) {
       return;
     }

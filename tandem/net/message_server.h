@@ -31,8 +31,8 @@ class MessageServer {
   /// Called when the member's connection has ended; `how` says how.
   using Lost = std::function<void(int member, const std::string& how)>;
 
-  /// `reach`: where the members are. Throws RunError when the system has no socket to give.
-  MessageServer(Reach reach, Serve serve, Lost lost);
+  /// `access`: where the members are. Throws RunError when the system has no socket to give.
+  MessageServer(Access access, Serve serve, Lost lost);
   ~MessageServer();
 
   /// Tells all members that the run has failed: their present and later calls throw `why`. Never waits: a member that

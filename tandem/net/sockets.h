@@ -17,6 +17,17 @@ namespace tandem::net {
 /// Which processes may reach a door: those of this host (of the same user and network namespace), or of any host.
 enum class Reach { kThisHost, kEverywhere };
 
+/// Whether what travels between two members over TCP is encrypted (net/tls.h).
+enum class Traffic { kOpen, kEncrypted };
+
+/// What a door is for. Within a host nothing is encrypted: nobody else hears it.
+struct Access {
+  Access(Reach from, Traffic passing = Traffic::kOpen)  // NOLINT(google-explicit-constructor): mostly it is only that
+      : reach(from), traffic(from == Reach::kThisHost ? Traffic::kOpen : passing) {}
+  Reach reach;
+  Traffic traffic;
+};
+
 /// Where a door is.
 struct Place {
   std::string local{};                   // the name of the abstract socket, at most 100 bytes; empty for TCP

@@ -67,7 +67,7 @@ struct Wire::Line {
     std::size_t room;
   };
 
-  Line(Descriptor taken, Channel of, int epoll) : socket(std::move(taken)), channel(of), events(epoll) {}
+  Line(Stream taken, Channel of, int epoll) : stream(std::move(taken)), channel(of), events(epoll) {}
 
   void move_out() TANDEM_REQUIRES(mutex);
   void move_in() TANDEM_REQUIRES(mutex);
@@ -76,7 +76,7 @@ struct Wire::Line {
   void break_off(const std::string& how) TANDEM_REQUIRES(mutex);
   void close_in_order();
 
-  const Descriptor socket;
+  Stream stream;
   const Channel channel;
   const int events;  // the wire's epoll
   Mutex mutex;
@@ -101,11 +101,11 @@ Wire::Wire(std::vector<Ends> peers)
   epoll_event wakes{.events = EPOLLIN, .data = {.ptr = nullptr}};
   ::epoll_ctl(events_.get(), EPOLL_CTL_ADD, wake_.get(), &wakes);
   for (const auto& each : lines_) {
-    if (!each->socket.is_open()) continue;
+    if (!each->stream.is_open()) continue;
     const int yes = 1;
-    ::setsockopt(each->socket.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));  // fails on an abstract socket
+    ::setsockopt(each->stream.number(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));  // fails on an abstract socket
     epoll_event none{.events = 0, .data = {.ptr = each.get()}};
-    if (::epoll_ctl(events_.get(), EPOLL_CTL_ADD, each->socket.get(), &none) != 0)
+    if (::epoll_ctl(events_.get(), EPOLL_CTL_ADD, each->stream.number(), &none) != 0)
       throw RunError(concat("cannot listen to the connections of a group: ", reason_of(errno)));
   }
   mover_ = std::make_unique<Worker>("wire", [this](const std::stop_token& stop) { move_all(stop); });
@@ -115,7 +115,7 @@ Wire::~Wire() { cut(); }
 
 Wire::Line& Wire::line(int peer, Channel channel) {
   Line& found = *lines_.at(static_cast<std::size_t>(kChannels * peer) + (channel == Channel::kPayloads ? 1 : 0));
-  TANDEM_CHECK(found.socket.is_open(), "no connection to member ", peer);
+  TANDEM_CHECK(found.stream.is_open(), "no connection to member ", peer);
   return found;
 }
 
@@ -166,7 +166,7 @@ void Wire::move_all(const std::stop_token& stop) {
       const bool has_ended = (event.events & (EPOLLHUP | EPOLLERR)) != 0;
       if (has_ended && it->receives.empty() && it->sends.empty() && !it->is_deaf) {
         it->is_deaf = true;
-        ::epoll_ctl(events_.get(), EPOLL_CTL_DEL, it->socket.get(), nullptr);
+        ::epoll_ctl(events_.get(), EPOLL_CTL_DEL, it->stream.number(), nullptr);
         continue;
       }
       it->move_out();
@@ -188,10 +188,7 @@ void Wire::Line::move_out() {
     }
     const std::size_t of_bytes = next.sent < sizeof(Size) ? 0 : next.sent - sizeof(Size);
     parts[count++] = {.iov_base = const_cast<std::byte*>(next.from) + of_bytes, .iov_len = next.bytes - of_bytes};
-    msghdr message{};
-    message.msg_iov = parts.data();
-    message.msg_iovlen = count;
-    const ssize_t sent = ::sendmsg(socket.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t sent = stream.write(std::span(parts).first(count));
     if (is_full_or_empty(sent)) return;
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0) return stop_sending(reason_of(errno));
@@ -210,7 +207,7 @@ void Wire::Line::move_in() {
     auto* const head = reinterpret_cast<std::byte*>(&size);
     std::byte* const to = is_head ? head + received : next.to + (received - sizeof(Size));
     const std::size_t left = is_head ? sizeof(Size) - received : size + sizeof(Size) - received;
-    const ssize_t got = ::recv(socket.get(), to, left, MSG_DONTWAIT);
+    const ssize_t got = stream.read({to, left});
     if (is_full_or_empty(got)) return;
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return break_off(got == 0 ? "the other end hung up" : reason_of(errno));
@@ -235,7 +232,7 @@ void Wire::Line::listen() {
   const std::uint32_t wanted = (receives.empty() ? 0U : EPOLLIN) | (sends.empty() ? 0U : EPOLLOUT);
   if (wanted == std::exchange(heard, wanted)) return;
   epoll_event event{.events = wanted, .data = {.ptr = this}};
-  ::epoll_ctl(events, EPOLL_CTL_MOD, socket.get(), &event);
+  ::epoll_ctl(events, EPOLL_CTL_MOD, stream.number(), &event);
 }
 
 // What has come before the peer went is still received: it may say why.
@@ -248,7 +245,7 @@ void Wire::Line::stop_sending(const std::string& how) {
 void Wire::Line::break_off(const std::string& how) {
   stop_sending(how);
   broken = how;
-  if (!is_deaf) ::epoll_ctl(events, EPOLL_CTL_DEL, socket.get(), nullptr);
+  if (!is_deaf) ::epoll_ctl(events, EPOLL_CTL_DEL, stream.number(), nullptr);
   is_deaf = true;
   for (const Line::In& each : receives) each.transfer->settle(WireTransfer::State::kBroken, how);
   receives.clear();
@@ -256,10 +253,10 @@ void Wire::Line::break_off(const std::string& how) {
 
 // A TCP socket that is closed while something is unread drops what is still to be delivered: the last message, say.
 void Wire::Line::close_in_order() {
-  if (!socket.is_open()) return;
-  ::shutdown(socket.get(), SHUT_WR);
+  if (!stream.is_open()) return;
+  ::shutdown(stream.number(), SHUT_WR);
   std::array<std::byte, 4096> unread{};
-  while (::recv(socket.get(), unread.data(), unread.size(), MSG_DONTWAIT) > 0) continue;
+  while (::recv(stream.number(), unread.data(), unread.size(), MSG_DONTWAIT) > 0) continue;
 }
 
 }  // namespace tandem::net

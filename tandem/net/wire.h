@@ -17,6 +17,7 @@
 #include "tandem/base/descriptor.h"
 #include "tandem/base/mutex.h"
 #include "tandem/concurrency/worker.h"
+#include "tandem/net/stream.h"
 
 namespace tandem::net {
 
@@ -48,7 +49,7 @@ class Wire {
   using Transfer = std::shared_ptr<WireTransfer>;
   /// A pair's connections, by Channel; none is open for this member itself.
   struct Ends {
-    Descriptor messages{}, payloads{};
+    Stream messages{}, payloads{};
   };
 
   /// `peers`: by rank. Throws RunError when the system has no descriptor to give.

@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/socket.h>
 
 #include <numeric>
 #include <thread>
@@ -10,7 +9,7 @@
 
 #include "tandem/base/error.h"
 #include "tandem/base/testing/message_of.h"
-#include "tandem/net/sockets.h"
+#include "tandem/net/testing/connected.h"
 
 namespace tandem::net {
 namespace {
@@ -20,21 +19,11 @@ using ::testing::HasSubstr;
 
 Deadline soon() { return Deadline::after(30s); }
 
-// Both ends of a connection, over the loopback.
-std::pair<Descriptor, Descriptor> connection() {
-  const Descriptor listener = listen_to_all(0);
-  Descriptor one = start_to("127.0.0.1", port_of(listener));
-  Descriptor other;
-  while (!other.is_open())
-    other = Descriptor(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  return {std::move(one), std::move(other)};
-}
-
 // The wires of two members, and the second one's sockets for those who play it by hand.
 struct Pair {
-  Pair() {
-    auto [m0, m1] = connection();
-    auto [p0, p1] = connection();
+  explicit Pair(Traffic traffic) {
+    auto [m0, m1] = connected(traffic);
+    auto [p0, p1] = connected(traffic);
     std::vector<Wire::Ends> of_first(2), of_second(2);
     of_first[1] = {std::move(m0), std::move(p0)};
     of_second[0] = {std::move(m1), std::move(p1)};
@@ -50,8 +39,12 @@ std::vector<int> numbers(int count) {
   return all;
 }
 
-TEST(WireTest, BytesArriveInTheOrderOfTheirSends) {
-  Pair pair;
+class WireTest : public ::testing::TestWithParam<Traffic> {};
+INSTANTIATE_TEST_SUITE_P(Traffics, WireTest, ::testing::Values(Traffic::kOpen, Traffic::kEncrypted),
+                         [](const auto& traffic) { return traffic.param == Traffic::kOpen ? "Open" : "Encrypted"; });
+
+TEST_P(WireTest, BytesArriveInTheOrderOfTheirSends) {
+  Pair pair(GetParam());
   const std::vector<int> sent = numbers(1000);
   std::vector<int> got(1000);
   std::vector<Wire::Transfer> all;
@@ -64,9 +57,9 @@ TEST(WireTest, BytesArriveInTheOrderOfTheirSends) {
 }
 
 // More than the sockets' buffers hold, in both directions at a time, before anything is received.
-TEST(WireTest, LargePayloadsCrossEachOther) {
+TEST_P(WireTest, LargePayloadsCrossEachOther) {
   constexpr std::size_t kBytes = 32 << 20;
-  Pair pair;
+  Pair pair(GetParam());
   std::vector<std::vector<unsigned char>> sent{std::vector<unsigned char>(kBytes, 1),
                                                std::vector<unsigned char>(kBytes, 2)},
       got(2, std::vector<unsigned char>(kBytes));
@@ -79,10 +72,10 @@ TEST(WireTest, LargePayloadsCrossEachOther) {
   EXPECT_EQ(got[1], sent[1]);
 }
 
-TEST(WireTest, APayloadThatNobodyWaitsForHoldsUpNoMessage) {
+TEST_P(WireTest, APayloadThatNobodyWaitsForHoldsUpNoMessage) {
   constexpr std::size_t kBytes = 32 << 20;
   const std::vector<char> payload(kBytes, 'p');  // lives longer than the wire that sends it
-  Pair pair;
+  Pair pair(GetParam());
   const auto stuck = pair.first->send(1, payload.data(), kBytes, Channel::kPayloads);
   const char word = 'm';
   char heard = 0;
@@ -95,8 +88,8 @@ TEST(WireTest, APayloadThatNobodyWaitsForHoldsUpNoMessage) {
   EXPECT_FALSE(stuck->wait(soon()));
 }
 
-TEST(WireTest, AMessageMayBeShorterThanItsRoomAndAPayloadNot) {
-  Pair pair;
+TEST_P(WireTest, AMessageMayBeShorterThanItsRoomAndAPayloadNot) {
+  Pair pair(GetParam());
   const std::array<char, 4> word{'w', 'o', 'r', 'd'};
   std::array<char, 100> room{};
   const auto message = pair.second->receive(0, room.data(), room.size(), Channel::kMessages);
@@ -110,8 +103,8 @@ TEST(WireTest, AMessageMayBeShorterThanItsRoomAndAPayloadNot) {
 }
 
 // What was sent before the end is received before the end is told.
-TEST(WireTest, TheLastMessageComesBeforeTheEnd) {
-  Pair pair;
+TEST_P(WireTest, TheLastMessageComesBeforeTheEnd) {
+  Pair pair(GetParam());
   const char word = 'w';
   char heard = 0, nothing = 0;
   ASSERT_TRUE(pair.first->send(1, &word, 1, Channel::kMessages)->wait(soon()));
@@ -131,8 +124,8 @@ TEST(WireTest, TheLastMessageComesBeforeTheEnd) {
   EXPECT_THROW((void)pair.second->receive(0, &nothing, 1, Channel::kMessages)->wait(soon()), RunError);
 }
 
-TEST(WireTest, TheEndOfThePeerEndsAllWaitsForIt) {
-  Pair pair;
+TEST_P(WireTest, TheEndOfThePeerEndsAllWaitsForIt) {
+  Pair pair(GetParam());
   char nothing = 0;
   const auto message = pair.second->receive(0, &nothing, 1, Channel::kMessages);
   const auto payload = pair.second->receive(0, &nothing, 1, Channel::kPayloads);

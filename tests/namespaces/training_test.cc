@@ -78,15 +78,16 @@ TEST(TwoHostsTrainingTest, FashionMnistHasTheBitsOfOneProcess) {
   const JsonValue expected = result_of(alone.out);
   struct Case {
     int ranks;
-    const char *devices, *strategy, *hash;
+    const char *devices, *strategy, *encrypt, *hash;
   };
   // Buffers are each replica's own under sync_replicas.
-  for (const auto& [ranks, devices, strategy, hash] :
-       {Case{4, "cpu", "replicated", "state_sha256"}, Case{2, "cpu:2", "replicated", "state_sha256"},
-        Case{4, "cpu", "divided", "state_sha256"}, Case{4, "cpu", "sync_replicas", "params_sha256"}}) {
-    SCOPED_TRACE(concat(ranks, " ranks, ", strategy));
-    const JsonValue result =
-        result_of(train_on(hosts, ranks, fashion_mnist({"--devices", devices, "--strategy", strategy})));
+  for (const auto& [ranks, devices, strategy, encrypt, hash] :
+       {Case{4, "cpu", "replicated", "control", "state_sha256"}, Case{2, "cpu:2", "replicated", "all", "state_sha256"},
+        Case{4, "cpu", "divided", "control", "state_sha256"},
+        Case{4, "cpu", "sync_replicas", "all", "params_sha256"}}) {
+    SCOPED_TRACE(concat(ranks, " ranks, ", strategy, ", ", encrypt));
+    const JsonValue result = result_of(
+        train_on(hosts, ranks, fashion_mnist({"--devices", devices, "--strategy", strategy, "--encrypt", encrypt})));
     EXPECT_EQ(result.at(hash).as_string(), expected.at(hash).as_string());
     EXPECT_EQ(result.at("replicas").as_array().size(), 4u);
     for (const JsonValue& replica : result.at("replicas").as_array()) {

@@ -48,11 +48,13 @@ class TwoHostsTest : public ::testing::Test {
   }
 
   // Ranks 0 and 1 on the first host, 2 and 3 on the second.
-  std::vector<std::string> run(comm::Backend backend, const std::function<void(World&, const Voice&)>& work) {
+  std::vector<std::string> run(comm::Backend backend, const std::function<void(World&, const Voice&)>& work,
+                               net::Traffic traffic = net::Traffic::kOpen) {
     ProcessWorld processes(kRanks, [&](int rank, const Voice& voice) {
       hosts.enter(rank * kHosts / kRanks);
       WorldOptions options;
       options.backend = backend;
+      options.traffic = traffic;
       World world = comm::open_world(rank_of(rank), options);
       work(world, voice);
       world.group->barrier(comm::within_a_minute());
@@ -80,6 +82,14 @@ TEST_F(TwoHostsTest, AutoFindsThemAndGoesWithinEachFirst) {
 }
 
 TEST_F(TwoHostsTest, TcpAloneGivesTheSameBits) { EXPECT_THAT(run(comm::Backend::kTcp, check_group), Each(StrEq(""))); }
+
+TEST_F(TwoHostsTest, EncryptedLinksGiveTheSameBits) {
+  const auto work = [](World& world, const Voice& voice) {
+    check_group(world, voice);
+    if (world.description.find("encrypted") == std::string::npos) voice.say(world.description);
+  };
+  EXPECT_THAT(run(comm::Backend::kAuto, work, net::Traffic::kEncrypted), Each(StrEq("")));
+}
 
 TEST_F(TwoHostsTest, HostIsRefused) {
   EXPECT_THAT(run(comm::Backend::kHost, [](World&, const Voice&) {}),

@@ -144,6 +144,7 @@ class CommandLine {
     command.add_option("--backend", world_.backend, comm::kBackendHelp)->type_name("auto|host|tcp|nccl");
     command.add_option("--hosts-by", world_.hosts_by, comm::kHostsByHelp)->type_name("key|RANKS");
     command.add_option("--network", world_.network, comm::kNetworkHelp)->type_name("NAME");
+    command.add_option("--encrypt", world_.encrypt, comm::kEncryptHelp)->type_name("control|all");
     command.add_flag("--insecure", world_.is_insecure, comm::kInsecureHelp);
   }
 

@@ -163,10 +163,10 @@ struct RankOfRun {
 
  private:
   ExitCode run_alone() {
-    if (!words.backend.empty() || !words.hosts_by.empty() || !words.network.empty()) {
+    if (!words.backend.empty() || !words.hosts_by.empty() || !words.network.empty() || !words.encrypt.empty()) {
       throw ConfigError(
-          "--backend, --hosts-by and --network say how several ranks exchange, and no launcher started this process as "
-          "one of several; start it as in tandem launch --ranks 2 -- tandem train ...");
+          "--backend, --hosts-by, --network and --encrypt say how several ranks exchange, and no launcher started this "
+          "process as one of several; start it as in tandem launch --ranks 2 -- tandem train ...");
     }
     const learner::Ranks alone;
     return lead(alone, instructions_of(alone), true).value();

@@ -49,7 +49,7 @@ LinkedMemberOptions meet_over_tcp(const NetworkGroupOptions& options) {
   };
   if (options.size == 1)
     return {.rank = 0, .names = {{name_of(0), process_name()}}, .ends = std::vector<net::Wire::Ends>(1)};
-  net::Mesh mesh(options.store->reach(), options.network, concat("rank ", name_of(options.rank)));
+  net::Mesh mesh(options.store->access(), options.network, concat("rank ", name_of(options.rank)));
   const Introduction me{process_name(), mesh.contact()};
   LinkedMemberOptions member{.rank = options.rank};
   std::vector<std::string> contacts;

@@ -18,6 +18,8 @@
 #include <string>
 #include <string_view>
 
+#include "tandem/net/sockets.h"
+
 namespace tandem::comm {
 
 enum class Launcher { kSingleProcess, kTandem, kTorchrun, kOpenMpi, kSlurm, kVariables };
@@ -51,7 +53,8 @@ struct LauncherEnvironment {
   int restart_count = 0;              // how often the launcher started all ranks again
   int rank_restarts = 0;              // how often it started this rank alone again, while the others lived on
   OnDeath on_death = OnDeath::kUnknown;
-  std::string secret = {};     // by which processes of different hosts know that they belong to one run; never shown
+  std::string secret = {};  // by which processes of different hosts know that they belong to one run; never shown
+  net::Traffic traffic = net::Traffic::kOpen;  // of what ranks exchange over TCP; the store is encrypted at any rate
   bool is_insecure = false;    // the user says that nobody else reaches the network, and no secret is needed
   std::string last_word = {};  // where this process says that its work is over (base/last_word.h); empty: nowhere
 };

@@ -50,7 +50,7 @@ class CableStore final : public Store {
   }
   std::unique_ptr<Store> part(const std::string& prefix) override { return asked().part(prefix); }
   [[nodiscard]] std::string name() const override { return "the store behind the cable"; }
-  [[nodiscard]] net::Reach reach() const override { return net::Reach::kThisHost; }
+  [[nodiscard]] net::Access access() const override { return net::Reach::kThisHost; }
 
  private:
   Store& asked() {

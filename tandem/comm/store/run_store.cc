@@ -47,8 +47,13 @@ std::string joined_key(const std::string& prefix, const std::string& key) { retu
 // A store of this process. `server` answers those of others; null where there are none.
 class OwnStore final : public WaitingStore {
  public:
-  OwnStore(std::shared_ptr<StoreMap> values, std::shared_ptr<StoreServer> server, std::string name, std::string prefix)
-      : values_(std::move(values)), server_(std::move(server)), name_(std::move(name)), prefix_(std::move(prefix)) {}
+  OwnStore(std::shared_ptr<StoreMap> values, std::shared_ptr<StoreServer> server, net::Access access, std::string name,
+           std::string prefix)
+      : values_(std::move(values)),
+        server_(std::move(server)),
+        access_(access),
+        name_(std::move(name)),
+        prefix_(std::move(prefix)) {}
 
   void set(const std::string& key, const std::string& value) override { values_->set(whole(key), value); }
   std::optional<std::string> find(const std::string& key) override { return values_->find(whole(key)); }
@@ -58,31 +63,30 @@ class OwnStore final : public WaitingStore {
     return values_->compare_set(whole(key), expected, desired);
   }
   std::unique_ptr<Store> part(const std::string& prefix) override {
-    return std::make_unique<OwnStore>(values_, server_, name_, whole(prefix));
+    return std::make_unique<OwnStore>(values_, server_, access_, name_, whole(prefix));
   }
   [[nodiscard]] std::string name() const override { return name_; }
-  [[nodiscard]] net::Reach reach() const override {
-    return server_ == nullptr || !server_->place().local.empty() ? net::Reach::kThisHost : net::Reach::kEverywhere;
-  }
+  [[nodiscard]] net::Access access() const override { return access_; }
 
  private:
   [[nodiscard]] std::string whole(const std::string& key) const { return joined_key(prefix_, key); }
 
   const std::shared_ptr<StoreMap> values_;
   const std::shared_ptr<StoreServer> server_;
+  const net::Access access_;
   const std::string name_, prefix_;
 };
 
 // The connection that all parts of a store share.
 struct SharedConnection {
-  SharedConnection(Descriptor socket, std::string name_of_store, net::Reach of_store, std::chrono::milliseconds limit)
+  SharedConnection(net::Stream stream, std::string name_of_store, net::Access of_run, std::chrono::milliseconds limit)
       : name(std::move(name_of_store)),
-        reach(of_store),
+        access(of_run),
         reply_limit(limit),
-        connection(std::move(socket), 0, "its host") {}
+        connection(std::move(stream), 0, "its host") {}
 
   const std::string name;
-  const net::Reach reach;
+  const net::Access access;
   const std::chrono::milliseconds reply_limit;
   Mutex mutex;
   net::Connection connection TANDEM_GUARDED_BY(mutex);
@@ -115,7 +119,7 @@ class RemoteStore final : public WaitingStore {
     return std::make_unique<RemoteStore>(shared_, joined_key(prefix_, prefix));
   }
   [[nodiscard]] std::string name() const override { return shared_->name; }
-  [[nodiscard]] net::Reach reach() const override { return shared_->reach; }
+  [[nodiscard]] net::Access access() const override { return shared_->access; }
 
  private:
   // After one failure no answer can be told from one to an earlier question, so all later calls fail.
@@ -161,13 +165,16 @@ int random_port() {
   return static_cast<int>(100'000 + number % 1'000'000'000);
 }
 
+// A store between hosts has in it what lets members in.
 net::DoorOptions door_at(const StorePlace& place) {
-  return {.reach = place.reach,
+  return {.access = {place.reach, place.secret.empty() ? net::Traffic::kOpen : net::Traffic::kEncrypted},
           .local = local_name(place.endpoint.port),
           .port = place.endpoint.port,
           .secret = place.secret,
           .name = name_of(place.endpoint)};
 }
+
+net::Access access_of(const StorePlace& place) { return {place.reach, place.traffic}; }
 
 // Where a process of the run dials. A host that is not known has no addresses; `why` says so.
 net::Place dialled(const StorePlace& place, std::string& why) {
@@ -215,9 +222,10 @@ HostedStore host_store(const StorePlace& place) {
                           "end it (`ss -lntxp` shows who it is)"));
   }
   if (taken.reach == net::Reach::kEverywhere) taken.endpoint.port = server->place().port;
-  return {std::make_unique<OwnStore>(
-              values, server, concat("the store of this process, port ", std::to_string(taken.endpoint.port)), ""),
-          taken};
+  return {
+      std::make_unique<OwnStore>(values, server, access_of(taken),
+                                 concat("the store of this process, port ", std::to_string(taken.endpoint.port)), ""),
+      taken};
 }
 
 std::unique_ptr<Store> connect_to_store(const StorePlace& place, const Limits& limits,
@@ -231,11 +239,11 @@ std::unique_ptr<Store> connect_to_store(const StorePlace& place, const Limits& l
       // One call takes no longer than an answer may: what listens there may be something else.
       const Clock::duration left = std::min<Clock::duration>(limits.deadline.remaining(), reply_limit);
       try {
-        Descriptor socket =
+        net::Stream stream =
             net::dial(there, place.secret, 0, name,
                       {.deadline = Deadline::after(std::max<Clock::duration>(left, 10ms)), .stop = limits.stop});
         return std::make_unique<RemoteStore>(
-            std::make_shared<SharedConnection>(std::move(socket), name, place.reach, reply_limit), "");
+            std::make_shared<SharedConnection>(std::move(stream), name, access_of(place), reply_limit), "");
       } catch (const net::OtherSecret& error) {
         throw ConfigError(concat(error.what(),
                                  ": give all ranks of the run the same secret, TANDEM_RUN_SECRET or "
@@ -252,13 +260,14 @@ std::unique_ptr<Store> connect_to_store(const StorePlace& place, const Limits& l
 }
 
 std::unique_ptr<Store> make_memory_store() {
-  return std::make_unique<OwnStore>(std::make_shared<StoreMap>(), nullptr, "the store of this process", "");
+  return std::make_unique<OwnStore>(std::make_shared<StoreMap>(), nullptr, net::Reach::kThisHost,
+                                    "the store of this process", "");
 }
 
 // Ranks of one host need no secret, and nobody else reaches their store. That all are on one host is not known here:
 // who is on another one finds that the address is not its own.
 StorePlace place_of_store(const LauncherEnvironment& me, const Limits& limits) {
-  StorePlace place{.endpoint = me.master, .reach = net::Reach::kThisHost, .secret = me.secret};
+  StorePlace place{.endpoint = me.master, .reach = net::Reach::kThisHost, .secret = me.secret, .traffic = me.traffic};
   const std::vector<std::string> addresses = addresses_of_master(me, limits), own = net::own_addresses();
   if (std::ranges::all_of(addresses, net::is_loopback)) return place;
   const bool is_own = std::ranges::any_of(
@@ -270,6 +279,11 @@ StorePlace place_of_store(const LauncherEnvironment& me, const Limits& limits) {
         " is no address of this host, and neither TANDEM_RUN_SECRET nor "
         "TANDEM_RUN_SECRET_FILE is set; make one with `openssl rand -hex 32` and give it to all ranks, or say "
         "--insecure on all of them, if nobody else reaches their network"));
+  }
+  if (me.secret.empty() && me.traffic == net::Traffic::kEncrypted) {
+    throw ConfigError(
+        "--encrypt all needs a run secret, of which the keys are made: set TANDEM_RUN_SECRET_FILE or "
+        "TANDEM_RUN_SECRET on all ranks, and leave --insecure out");
   }
   place.reach = net::Reach::kEverywhere;
   return place;

@@ -27,6 +27,7 @@ struct StorePlace {
   Endpoint endpoint{"127.0.0.1", 0};  // within a host the port is a number in the name of a socket, and no TCP port
   net::Reach reach = net::Reach::kThisHost;
   std::string secret{};
+  net::Traffic traffic = net::Traffic::kOpen;  // of what members exchange beside the store, which has secrets in it
 };
 
 /// The place of a store that another process of this host and user has hosted there.

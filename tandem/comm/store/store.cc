@@ -48,7 +48,7 @@ class ReconnectingStore final : public Store {
     return make_reconnecting_store([connect = connect_, prefix] { return connect()->part(prefix); });
   }
   [[nodiscard]] std::string name() const override { return store_->name(); }
-  [[nodiscard]] net::Reach reach() const override { return store_->reach(); }
+  [[nodiscard]] net::Access access() const override { return store_->access(); }
 
  private:
   template <typename Question>

@@ -38,8 +38,8 @@ class Store {
   [[nodiscard]] virtual std::unique_ptr<Store> part(const std::string& prefix) = 0;
   /// The name of the store in messages: "the store at 10.0.0.1:29500".
   [[nodiscard]] virtual std::string name() const = 0;
-  /// Where the processes are that share this store.
-  [[nodiscard]] virtual net::Reach reach() const = 0;
+  /// How the processes that share this store let each other in.
+  [[nodiscard]] virtual net::Access access() const = 0;
 };
 
 /// All-gathers texts through the store: every rank gives one under `what` and gets those of all ranks, by rank. Each

@@ -38,16 +38,16 @@ net::Message found(const std::optional<std::string>& value) {
 
 // A member's connection: what it has sent, and answers that its socket did not take yet.
 struct StoreServer::Client {
-  explicit Client(Descriptor taken) : socket(std::move(taken)) {}
+  explicit Client(net::Stream taken) : stream(std::move(taken)) {}
 
-  Descriptor socket;
+  net::Stream stream;
   net::Inbox inbox{kMostRequestBytes};
   std::vector<std::byte> answers{};
 
   // Sends what the socket takes. Returns false when the member is gone, or does not read.
   bool flush() {
     while (!answers.empty()) {
-      const ssize_t sent = ::send(socket.get(), answers.data(), answers.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      const ssize_t sent = stream.write(answers);
       if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
       if (sent < 0 && errno != EINTR) return false;
       answers.erase(answers.begin(), answers.begin() + std::max<ssize_t>(sent, 0));
@@ -77,7 +77,7 @@ void StoreServer::let_in(const std::stop_token& stop) {
     try {
       net::Door::Accepted accepted = door_.accept({.deadline = Deadline::infinite(), .stop = stop});
       const MutexLock lock(mutex_);
-      let_in_.push_back(std::move(accepted.socket));
+      let_in_.push_back(std::move(accepted.stream));
     } catch (const GroupAborted&) {
       return;
     } catch (const RunError& error) {
@@ -93,7 +93,7 @@ void StoreServer::take_new(std::vector<std::unique_ptr<Client>>& clients) {
   eventfd_t count = 0;
   (void)::eventfd_read(wake_.get(), &count);
   const MutexLock lock(mutex_);
-  for (Descriptor& socket : let_in_) clients.push_back(std::make_unique<Client>(std::move(socket)));
+  for (net::Stream& stream : let_in_) clients.push_back(std::make_unique<Client>(std::move(stream)));
   let_in_.clear();
 }
 
@@ -103,7 +103,7 @@ void StoreServer::answer_all(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     waits.assign(1, {wake_.get(), POLLIN, 0});
     for (const auto& client : clients)
-      waits.push_back({client->socket.get(), static_cast<short>(client->answers.empty() ? POLLIN : POLLOUT), 0});
+      waits.push_back({client->stream.number(), static_cast<short>(client->answers.empty() ? POLLIN : POLLOUT), 0});
     if (::poll(waits.data(), waits.size(), -1) < 0 && errno != EINTR)
       throw RunError(concat("poll: ", std::generic_category().message(errno)));
     std::vector<std::unique_ptr<Client>> here;
@@ -115,10 +115,11 @@ void StoreServer::answer_all(const std::stop_token& stop) {
   }
 }
 
-// Answers what one client has asked. Returns false when it is gone, or sent something else.
+// Answers what one client has asked: a client asks nothing more before it has the answer. Returns false when it is
+// gone, or sent something else.
 bool StoreServer::serve(Client& client) {
   if (!client.answers.empty()) return client.flush();
-  const bool is_here = client.inbox.read_from(client.socket.get());
+  const bool is_here = client.inbox.read_from(client.stream);
   while (const std::optional<net::Message> question = client.inbox.next()) {
     const std::vector<std::byte> answer = net::bytes_of(answer_to(*question));
     client.answers.insert(client.answers.end(), answer.begin(), answer.end());

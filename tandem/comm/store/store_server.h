@@ -39,8 +39,8 @@ class StoreServer {
   net::Door door_;
   const Descriptor wake_;  // an eventfd: somebody was let in, or it is time to end
   Mutex mutex_;
-  std::vector<Descriptor> let_in_ TANDEM_GUARDED_BY(mutex_);  // not yet seen by the thread that answers
-  Worker answerer_, doorkeeper_;                              // last
+  std::vector<net::Stream> let_in_ TANDEM_GUARDED_BY(mutex_);  // not yet seen by the thread that answers
+  Worker answerer_, doorkeeper_;                               // last
 };
 
 }  // namespace tandem::comm

@@ -209,6 +209,9 @@ TEST(PlaceOfStoreTest, OtherHostsAreReachedOnlyWithASecretOrWhereTheUserSaysSo) 
               AllOf(HasSubstr("MASTER_ADDR = 192.0.2.1"), HasSubstr("TANDEM_RUN_SECRET"), HasSubstr("--insecure")));
   far.is_insecure = true;
   EXPECT_EQ(place_of_store(far, soon()).reach, net::Reach::kEverywhere);
+  far.traffic = net::Traffic::kEncrypted;  // by which key?
+  EXPECT_THAT(message_of<ConfigError>([&] { (void)place_of_store(far, soon()); }),
+              HasSubstr("--encrypt all needs a run secret"));
   far.is_insecure = false;
   far.secret = "of a run that is not guessed";
   EXPECT_EQ(place_of_store(far, soon()).reach, net::Reach::kEverywhere);

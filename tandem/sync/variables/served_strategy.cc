@@ -62,9 +62,9 @@ std::shared_ptr<VariableService> find_variables(const std::string& key) {
 bool is_here(const std::string& key) { return key == process_key(); }
 
 // Replicas of one host are let in by a socket that no other host reaches. `hosts`: their keys (comm/host_map.h).
-net::Reach reach_of(const std::vector<std::string>& hosts) {
+net::Access access_of(const std::vector<std::string>& hosts, const comm::Group& group) {
   const bool is_one = std::ranges::all_of(hosts, [&](const std::string& key) { return key == hosts.front(); });
-  return is_one && !hosts.front().empty() ? net::Reach::kThisHost : net::Reach::kEverywhere;
+  return {is_one && !hosts.front().empty() ? net::Reach::kThisHost : net::Reach::kEverywhere, group.traffic()};
 }
 
 }  // namespace
@@ -100,7 +100,7 @@ void ServedStrategy::connect_to_one(const std::vector<std::string>& keys, const 
     service_ = make_variables();
     entry = enter_variables(service_);
     if (!std::ranges::all_of(keys, is_here)) {
-      server_ = std::make_unique<VariableServer>(reach_of(hosts), service_, names);
+      server_ = std::make_unique<VariableServer>(access_of(hosts, group_), service_, names);
       contact = server_->contact();
     }
   }
@@ -125,7 +125,7 @@ void ServedStrategy::connect_to_all(const std::vector<std::string>& keys, const 
   succession_ = std::make_unique<Succession>(
       std::static_pointer_cast<SyncVariables>(service_),
       Succession::Options{
-          .me = group_.rank(), .reach = reach_of(hosts), .names = names, .patience = *standby_patience()});
+          .me = group_.rank(), .access = access_of(hosts, group_), .names = names, .patience = *standby_patience()});
   const std::vector<std::string> contacts = gather_text(group_, succession_->contact(), limits);
   const std::vector<std::string> entries = gather_text(group_, enter_variables(service_), limits);
   std::vector<Succession::Door> doors;

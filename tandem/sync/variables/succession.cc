@@ -27,7 +27,7 @@ int asker(int replica, int replicas) { return 2 * replicas + replica; }
 Succession::Succession(std::shared_ptr<SyncVariables> variables, Options options)
     : variables_(std::move(variables)), options_(std::move(options)), sums_(variables_->make_gradients()) {
   server_ = std::make_unique<VariableServer>(
-      options_.reach, variables_, options_.names,
+      options_.access, variables_, options_.names,
       ServerHooks{.answer = [this](int member, const net::Message& request,
                                    const Limits& limits) { return answer(member, request, limits); },
                   .lose = [this](int member, const std::exception_ptr& why) { lose(member, why); }});

@@ -57,7 +57,7 @@ class Succession {
 
   struct Options {
     int me = 0;                                          // this replica
-    net::Reach reach = net::Reach::kEverywhere;          // where the others are
+    net::Access access = net::Reach::kEverywhere;        // where the others are
     std::vector<std::string> names{};                    // of all, for messages
     Clock::duration patience = std::chrono::minutes(1);  // with a standby that is silent
   };

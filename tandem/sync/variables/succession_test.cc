@@ -25,7 +25,7 @@ struct Process {
       : replica({.replica = me, .replicas = replicas, .shards = replicas, .mine = {me, me + 1}},
                 std::make_shared<LinearAndTable>(), 1, {model::AdamOptions{.lr = 0.1}}),
         variables(std::make_shared<SyncVariables>(replica, options)) {
-    Succession::Options mine{.me = me, .reach = net::Reach::kEverywhere, .names = {}, .patience = patience};
+    Succession::Options mine{.me = me, .access = net::Reach::kEverywhere, .names = {}, .patience = patience};
     for (int each = 0; each < replicas; ++each) mine.names.push_back(concat("replica ", each));
     succession = std::make_unique<Succession>(variables, mine);
   }

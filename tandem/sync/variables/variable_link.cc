@@ -258,14 +258,14 @@ KeptRecord read_record(MessageReader& reader) {
 
 // --- the server -----------------------------------------------------------------------------------------------------
 
-VariableServer::VariableServer(net::Reach reach, std::shared_ptr<VariableService> variables,
+VariableServer::VariableServer(net::Access access, std::shared_ptr<VariableService> variables,
                                std::vector<std::string> names, ServerHooks hooks)
     : variables_(std::move(variables)),
       names_(std::move(names)),
       hooks_(std::move(hooks)),
       gradients_(names_.size()),
       server_(
-          reach,
+          access,
           [this](int replica, const net::Message& request, const Limits& limits) {
             return serve(replica, request, limits);
           },

@@ -178,9 +178,9 @@ struct ServerHooks {
 /// connections, whose waits it ends.
 class VariableServer {
  public:
-  /// `reach`: where the replicas are. `names`: of all replicas of the run, for messages. A replica whose connection
+  /// `access`: where the replicas are. `names`: of all replicas of the run, for messages. A replica whose connection
   /// ends before it has left makes the variables fail with PeerLost. Whatever they fail with is told to all.
-  VariableServer(net::Reach reach, std::shared_ptr<VariableService> variables, std::vector<std::string> names,
+  VariableServer(net::Access access, std::shared_ptr<VariableService> variables, std::vector<std::string> names,
                  ServerHooks hooks = {});
 
   ~VariableServer() { variables_->on_failure({}); }
