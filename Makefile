@@ -82,8 +82,8 @@ test-namespaces: ## the tests with two hosts, which are network namespaces of th
 	@tools/build release
 	@tools/test release --label namespaces
 
-test-slow: ## the tests that take minutes each: 30 faults at random instants, 100k steps on every topology; over an hour (as root)
-	@tools/bootstrap
+test-slow: ## the tests that take minutes each: 30 faults at random instants, 100k steps on every topology, Slurm, images; over an hour (as root)
+	@tools/bootstrap --deploy
 	@tools/build release
 	@tools/test release --label slow
 
