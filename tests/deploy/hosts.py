@@ -116,7 +116,9 @@ class Hosts:
             hold = f"hostname {name.split()[0]} && echo ready && exec sleep infinity"
             holder = subprocess.Popen(["unshare", "--net", "--uts", "sh", "-c", hold], stdout=subprocess.PIPE, text=True)
             self._holders.append(holder)
-            if holder.stdout.readline() != "ready\n":
+            with holder.stdout:
+                is_ready = holder.stdout.readline() == "ready\n"
+            if not is_ready:
                 raise AssertionError("there are no namespaces")
         first, second = self._holders
         self._on(0, "ip", "link", "add", CABLE, "type", "veth", "peer", "name", CABLE, "netns", str(second.pid))
