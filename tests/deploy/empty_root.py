@@ -1,7 +1,8 @@
 """An empty Debian 12 in a folder, in which the lines of deploy/Containerfile are carried out as podman or docker would.
 
-Needs root, mount namespaces (hosts.own_namespaces()) and debootstrap, which tools/bootstrap --deploy installs. The empty
-Debian is kept in a file, for the next call. Packages come from where this machine has them from, if it is a Debian 12.
+Needs root, mount namespaces (hosts.own_namespaces()) and debootstrap, which tools/bootstrap --deploy installs. The
+empty Debian is kept in a file, for the next call. Packages come from where this machine has them from, if it is a
+Debian 12.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ IGNORED = ROOT / ".containerignore"
 PREFIX = "/opt/tandem"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # How this machine reaches the network, which no image needs to know.
-NETWORK = re.compile(r"PIP_|SSL_CERT|REQUESTS_CA|https?_proxy$|no_proxy$", re.IGNORECASE)
+NETWORK = re.compile(r"PIP_|https?_proxy$|no_proxy$", re.IGNORECASE)
+CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
+OUR_CERTIFICATES = "/etc/ssl/of-this-machine.crt"
 
 
 def is_debian_12() -> bool:
@@ -34,8 +37,8 @@ def is_debian_12() -> bool:
 def mirror() -> str:
     if not is_debian_12():
         return "http://deb.debian.org/debian"
-    sites = subprocess.run(["apt-get", "indextargets", "--format", "$(SITE)"], capture_output=True, text=True, check=True)
-    return sites.stdout.split()[0].rstrip("/")
+    command = ["apt-get", "indextargets", "--format", "$(SITE)"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[0].rstrip("/")
 
 
 def make_base(archive: Path) -> None:
@@ -100,6 +103,7 @@ class Stage:
 
     def run(self, command: list[str]) -> None:
         reach = [f"{name}={value}" for name, value in os.environ.items() if NETWORK.match(name)]
+        reach += [f"{name}={OUR_CERTIFICATES}" for name in ("PIP_CERT", "SSL_CERT_FILE") if self._has_certificates()]
         subprocess.run([*self.enter(), *reach, "DEBIAN_FRONTEND=noninteractive", "HOME=/root", *command], check=True)
 
     def _copy(self, words: list[str], stages: dict[str, Stage | Installed]) -> None:
@@ -117,12 +121,14 @@ class Stage:
         if pack.wait() != 0:
             raise AssertionError("tar failed")
 
+    def _has_certificates(self) -> bool:
+        return self.at(OUR_CERTIFICATES).exists()
+
     def _reach_network(self) -> None:
-        shutil.copy("/etc/resolv.conf", self.at("/etc/resolv.conf"))
-        certificates = "/etc/ssl/certs/ca-certificates.crt"
-        for file in (certificates, "/etc/pip.conf"):
+        copies = {file: file for file in ("/etc/resolv.conf", "/etc/pip.conf")} | {CERTIFICATES: OUR_CERTIFICATES}
+        for file, to in copies.items():
             if Path(file).exists():
-                shutil.copy(file, self.at(file))
+                shutil.copy(file, self.at(to))
         if not is_debian_12():
             return
         shutil.rmtree(self.at("/etc/apt"))

@@ -114,7 +114,8 @@ class Hosts:
         self._ending.callback(end, self._holders)
         for name in self.names:
             hold = f"hostname {name.split()[0]} && echo ready && exec sleep infinity"
-            holder = subprocess.Popen(["unshare", "--net", "--uts", "sh", "-c", hold], stdout=subprocess.PIPE, text=True)
+            command = ["unshare", "--net", "--uts", "sh", "-c", hold]
+            holder = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
             self._holders.append(holder)
             with holder.stdout:
                 is_ready = holder.stdout.readline() == "ready\n"

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """The image of deploy/Containerfile: its lines are carried out in an empty Debian, and what comes of them trains as a
-container would: as its user, without privileges, network or other processes, and with nothing to write to but its runs.
+container would: as its user, without privileges, network or other processes, and with nothing to write to but its
+runs.
 
     image_test.py BASE [PREFIX]
 
-BASE is the file in which the empty Debian is kept (empty_root.py). With PREFIX, in which `make install` has installed on
-a Debian 12, only the last stage is made. Exits with 77, which counts as skipped, where there can be no such root.
+BASE is the file in which the empty Debian is kept (empty_root.py). With PREFIX, in which `make install` has installed
+on a Debian 12, only the last stage is made. Exits with 77, which counts as skipped, where there can be no such root.
 """
 
 import json
@@ -52,7 +53,8 @@ class ImageTest(unittest.TestCase):
 
     def start(self, *words: str) -> subprocess.Popen:
         """A container, whose first process is the program."""
-        own = ["unshare", "--pid", "--fork", "--kill-child", "--net", "--ipc", "--uts", f"--mount-proc={self.image.at('/proc')}"]
+        own = ["unshare", "--pid", "--fork", "--kill-child", "--net", "--ipc", "--uts"]
+        own.append(f"--mount-proc={self.image.at('/proc')}")
         command = [*own, "--", *self.image.enter(), "OMP_NUM_THREADS=1", *self.image.entry_point, *words]
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The manifests of deploy/kubernetes: valid by Kubernetes' own schemas, and their pods, played by processes on two hosts,
+"""The manifests of deploy/kubernetes: valid by Kubernetes' own schemas. Their pods, played by processes on two hosts,
 train, are stopped as by a drained node, and end in the bits of a run that nobody disturbed.
 
     kubernetes_test.py TANDEM [KubernetesTest.test_...]
 
-What a pod's process is told comes from the manifest: its arguments, its variables, the paths of what is mounted. Runs in
-.venv/deploy. Exits with 77, which counts as skipped, where hosts cannot be made (hosts.py).
+What a pod's process is told comes from the manifest: its arguments, its variables, the paths of what is mounted. Runs
+in .venv/deploy. Exits with 77, which counts as skipped, where hosts cannot be made (hosts.py).
 """
 
 import json
@@ -53,7 +53,8 @@ class Pod:
         self._mounts = {each["mountPath"]: str(volumes / each["name"]) for each in container["volumeMounts"]}
         annotations = {INDEX: given.pop(INDEX, "")}
         variables = {each["name"]: self.value(each, annotations) for each in container["env"]}
-        arguments = [self.here(re.sub("--total-steps=.*", f"--total-steps={STEPS}", each)) for each in container["args"]]
+        steps = f"--total-steps={STEPS}"
+        arguments = [self.here(re.sub("--total-steps=.*", steps, each)) for each in container["args"]]
         self.process = subprocess.Popen([*program, *arguments], env=environment() | variables | given, text=True,
                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=volumes)
 
@@ -92,7 +93,8 @@ class KubernetesTest(unittest.TestCase):
         own = [each for each in resources if each["apiVersion"] != "kubeflow.org/v1"]
         self.assertEqual(len(resources) - len(own), 1)
         for name, template in templates().items():
-            own.append({"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": name.lower()}, "template": template})
+            metadata = {"name": name.lower()}
+            own.append({"apiVersion": "v1", "kind": "PodTemplate", "metadata": metadata, "template": template})
         for resource in own:
             for version in VERSIONS:
                 with self.subTest(resource["kind"], version=version):
@@ -157,8 +159,8 @@ class KubernetesTest(unittest.TestCase):
         given = {"MASTER_ADDR": f"{name}-master-0", "MASTER_PORT": "23456", "WORLD_SIZE": "2", "PET_NNODES": "2"}
         with Hosts([f"{name}-master-0", f"{name}-worker-0"]) as hosts:
             self.expect_pods_to_go_on(lambda: [
-                Pod(replicas[kind]["template"], given | {"RANK": str(rank)}, [*hosts.enter(rank), self.tandem], self.volumes)
-                for rank, kind in enumerate(("Master", "Worker"))
+                Pod(template, given | {"RANK": str(rank)}, [*hosts.enter(rank), self.tandem], self.volumes)
+                for rank, template in enumerate(replicas[kind]["template"] for kind in ("Master", "Worker"))
             ])
 
     def test_the_secret_of_the_example_is_refused(self):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Trainings under a real Slurm: srun's ranks meet, and a job that is stopped, or queued again, ends in the bits of a run
-that nobody disturbed. The batch script is the one that docs/signals.md shows.
+"""Trainings under a real Slurm: srun's ranks meet, and a job that is stopped, or queued again, ends in the bits of a
+run that nobody disturbed. The batch script is the one that docs/signals.md shows.
 
     slurm_test.py TANDEM [OneNodeTest | TwoNodesTest]
 
@@ -133,8 +133,8 @@ class SlurmTest(unittest.TestCase):
         """Those of a process of its own that makes as many steps at once."""
         folder = self.cluster.runs / "undisturbed"
         shutil.rmtree(folder, ignore_errors=True)
-        command = [self.tandem, "train", "--algo", summary["algo"], "--env", "CartPole-v1", "--run-dir", str(folder), *COMMON]
-        command += ["--shards", str(self.ranks), "--total-steps", str(summary["total_steps"])]
+        command = [self.tandem, "train", "--algo", summary["algo"], "--env", "CartPole-v1", *COMMON]
+        command += ["--run-dir", str(folder), "--shards", str(self.ranks), "--total-steps", str(summary["total_steps"])]
         command += ["--devices", f"cpu:{self.ranks}"] if summary["algo"] == "ppo" else []
         subprocess.run(command, check=True, capture_output=True, timeout=LIMIT_S, env=self.cluster.environment())
         alone = json.loads((folder / "summary.json").read_text())
