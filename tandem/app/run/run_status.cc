@@ -54,9 +54,13 @@ void write_status(const std::filesystem::path& file, const RunStatus& status) {
   const std::filesystem::path part = file.string() + ".part";
   const std::string line = to_json(status) + "\n";
   const Descriptor out = open_regular("write", part, O_WRONLY | O_CREAT | O_TRUNC);
+  const auto give_up = [&](std::string_view action, const std::filesystem::path& path, int reason) {
+    ::unlink(part.c_str());  // perhaps nobody writes here again
+    throw_file_error(action, path, reason);
+  };
   const ssize_t written = ::write(out.get(), line.data(), line.size());
-  if (written != static_cast<ssize_t>(line.size())) throw_file_error("write", part, written < 0 ? errno : ENOSPC);
-  if (std::rename(part.c_str(), file.c_str()) != 0) throw_file_error("replace", file, errno);
+  if (written != static_cast<ssize_t>(line.size())) give_up("write", part, written < 0 ? errno : ENOSPC);
+  if (std::rename(part.c_str(), file.c_str()) != 0) give_up("replace", file, errno);
 }
 
 RunStatus parse_status(std::string_view text) {

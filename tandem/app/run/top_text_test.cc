@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 
 #include "tandem/app/run/run_status.h"
 #include "tandem/base/error.h"
@@ -57,6 +58,13 @@ TEST(RunStatusTest, IsReadAsItWasWritten) {
   read.written_at.seconds -= 100;
   EXPECT_GE(age_of(read, folder / "status.json"), 100);
   EXPECT_THROW(write_status(folder / "missing" / "status.json", written), CheckpointError);
+}
+
+TEST(RunStatusTest, APartThatCannotTakeItsPlaceIsRemoved) {
+  const TemporaryFolder temporary;
+  std::filesystem::create_directory(temporary / "status.json");  // no file takes the place of a folder
+  EXPECT_THROW(write_status(temporary / "status.json", two_ranks()), RunError);
+  EXPECT_FALSE(std::filesystem::exists(temporary / "status.json.part"));
 }
 
 TEST(TopTextTest, HasARowForEachRank) {
