@@ -14,7 +14,7 @@ PREFIX ?= /usr/local
 SECONDS ?= 300
 RUN ?= runs/cartpole-$(shell date +%Y%m%d-%H%M%S)
 
-.PHONY: help train test parity bench bench-smoke count numbers check check-all build install fuzz test-asan test-gpu test-learn test-namespaces test-slow clean distclean
+.PHONY: help train test parity bench bench-smoke count numbers check check-all build install fuzz test-asan test-gpu test-learn test-namespaces test-slow test-soak clean distclean
 
 help: ## this list (what a bare `make` does)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -91,6 +91,11 @@ test-learn: ## trainings that must reach their returns, with several seeds each:
 	@tools/bootstrap
 	@tools/build release
 	@tools/test release --label learn
+
+test-soak: ## 1,000 seeded faults over all modes, within two hours; goes on where it was (ARGS="--jobs 1", ARGS=--report, ARGS="--only 17")
+	@tools/bootstrap
+	@tools/build release tandem standby local_steps process_test_leaving
+	@tests/soak/soak.py build/release/bin/tandem $(ARGS)
 
 test-asan: ## the unit tests, and those with several processes, under AddressSanitizer and UndefinedBehaviorSanitizer
 	@tools/bootstrap --check

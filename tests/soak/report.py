@@ -46,6 +46,7 @@ def report(outcomes: Iterable[dict]) -> str:
     kinds = {kind: sum(_has(outcome, kind) for outcome in bad) for kind in COMPLAINTS}
     text += "complaints: " + ", ".join(f"{count} {kind}" for kind, count in kinds.items()) + "\n"
     for outcome in sorted(bad, key=lambda each: each["fault"]):
-        text += f"\nfault {outcome['fault']}: {outcome['mode']}; {outcome['kind']} {outcome['moment']} ({outcome['did']})"
+        text += f"\nfault {outcome['fault']}: {outcome['mode']}; {outcome['kind']} {outcome['moment']}"
+        text += f" ({outcome['did']}), {outcome['codes']}"
         text += "".join(f"\n  {complaint}" for complaint in outcome["complaints"])
     return text

@@ -91,7 +91,8 @@ class Soak:
         shutil.rmtree(job.order["folder"], ignore_errors=True)
         if job.process.returncode != 0:
             self._broken += 1
-            print(f"\nsoak: {job.order.get('fault', job.order.get('reference'))} broke: {err[-2000:]}", file=sys.stderr)
+            what = job.order.get("fault", job.order.get("reference"))
+            print(f"\nsoak: {what} broke: {err[-2000:]}", file=sys.stderr)
             if self._broken >= MOST_BROKEN:
                 raise SystemExit("soak: the driver does not work here; see above")
             return None
@@ -112,8 +113,8 @@ class Progress:
         self._done += 1
         self._complaints += bool(outcome["complaints"])
         rate = (self._done - self._first) / max(1e-3, time.monotonic() - self._started)
-        line = f"{self._done}/{self._of} faults  {60 * rate:.1f} a minute  {_hours((self._of - self._done) / rate)} left"
-        line += f"  {self._complaints} with complaints"
+        left = _hours((self._of - self._done) / rate) + " left"
+        line = f"{self._done}/{self._of} faults  {60 * rate:.1f} a minute  {left}  {self._complaints} with complaints"
         print(f"\r{line}  " if sys.stdout.isatty() else line, end="" if sys.stdout.isatty() else "\n", flush=True)
         for complaint in outcome["complaints"]:
             print(f"\n{time.strftime('%H:%M:%S')} fault {outcome['fault']}, {outcome['mode']}, {outcome['kind']} "
@@ -124,20 +125,19 @@ def _hours(seconds: float) -> str:
     return f"{int(seconds // 3600)}:{int(seconds // 60) % 60:02d} h"
 
 
-def _programs(arguments: argparse.Namespace) -> modes.Programs:
-    tandem = arguments.tandem.resolve()
+def programs_beside(tandem: Path, plugin: Path | None) -> modes.Programs:
+    """Of one build; what it lacks, its modes are left out."""
+    build = tandem.resolve().parents[1]
     places = {
-        "tandem": [tandem],
-        "standby": [tandem.parent / "standby"],
-        "local_steps": [tandem.parent / "local_steps"],
-        "plugin": [arguments.plugin, tandem.parents[1] / "tests/process/leaving.so", tandem.parents[1] / "lib/leaving.so"],
+        "standby": [build / "bin/standby"],
+        "local_steps": [build / "bin/local_steps"],
+        "plugin": [plugin] if plugin else [build / "tests/process/leaving.so", build / "lib/leaving.so"],
     }
-    found = {name: next((place for place in all_of_it if place and place.exists()), None)
-             for name, all_of_it in places.items()}
-    for name, path in found.items():
-        if path is None:
-            print(f"soak: without {name}, its modes are left out", file=sys.stderr)
-    return modes.Programs(**found)
+    found = {name: next((each for each in some if each.exists()), None) for name, some in places.items()}
+    missing = [name for name, path in found.items() if path is None]
+    if missing:
+        print(f"soak: modes are left out, since there is no {', '.join(missing)}", file=sys.stderr)
+    return modes.Programs(tandem=tandem.resolve(), **found)
 
 
 def _recipes(programs: modes.Programs, only: list[int] | None) -> list[str]:
@@ -169,7 +169,7 @@ def _try_all(soak: Soak, outcomes: Outcomes, faults: int, jobs: int) -> None:
 
 def main() -> int:
     arguments = _arguments()
-    programs = _programs(arguments)
+    programs = programs_beside(arguments.tandem, arguments.plugin)
     outcomes = Outcomes(arguments.outcomes, identity(programs))
     if arguments.report:
         print(report(outcomes.faults.values()))

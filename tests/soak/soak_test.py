@@ -111,7 +111,7 @@ class OutcomesTest(unittest.TestCase):
             self.assertEqual(Outcomes(file, "another").faults, {})
 
     def test_the_tables_count(self):
-        common = {"mode": "m", "kind": "a kill", "moment": "", "did": "", "late": False, "bits": True}
+        common = {"mode": "m", "kind": "a kill", "moment": "", "did": "", "codes": [0], "late": False, "bits": True}
         text = report([
             common | {"fault": 1, "resumed": [0], "complaints": []},
             common | {"fault": 2, "resumed": [0], "complaints": ["bits: x", "leftover: y"]},
@@ -187,7 +187,7 @@ class SoakTest(unittest.TestCase):
     WANTED = ("a kill", "SIGTERM", "a short stop", "a full disk", "few descriptors", "the launcher killed")
 
     def numbers(self) -> list[int]:
-        programs = modes.Programs(Path(self.tandem), plugin=Path(self.plugin))
+        programs = soak.programs_beside(Path(self.tandem), Path(self.plugin))
         plans = [plan(number, programs) for number in range(1, 400)]
         return [next(each.number for each in plans if each.kind.name == name and each.mode.recipe.name == "ppo")
                 for name in self.WANTED]

@@ -63,7 +63,7 @@ TEST(RunStatusTest, IsReadAsItWasWritten) {
 TEST(RunStatusTest, APartThatCannotTakeItsPlaceIsRemoved) {
   const TemporaryFolder temporary;
   std::filesystem::create_directory(temporary / "status.json");  // no file takes the place of a folder
-  EXPECT_THROW(write_status(temporary / "status.json", two_ranks()), RunError);
+  EXPECT_THROW(write_status(temporary / "status.json", two_ranks().status.value()), RunError);
   EXPECT_FALSE(std::filesystem::exists(temporary / "status.json.part"));
 }
 
