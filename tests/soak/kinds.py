@@ -13,6 +13,8 @@ import cell
 from modes import DEADLINE_S, Mode
 from tree import Ticks, Tree, signal_process
 
+SOMEBODY_WITHIN_S = 5.0  # a launcher has to start its ranks first
+
 
 @dataclass
 class Scene:
@@ -36,11 +38,16 @@ class Scene:
         return found | ({name: self.tree.roots[0]} if self.tree.roots[0] not in self.tree.codes else {})
 
     def send(self, number: int, among: Callable[[str], bool] = lambda name: True) -> str | None:
-        """To one of them; says to whom."""
-        candidates = [(name, pid) for name, pid in self.people().items() if among(name)]
-        if not candidates:
+        """To one of them, when there is one; says to whom."""
+
+        def candidates() -> list[tuple[str, int]]:
+            return [(name, pid) for name, pid in self.people().items() if among(name)]
+
+        self.ticks.wait(lambda: candidates() or self.tree.has_ended(), SOMEBODY_WITHIN_S)
+        found = candidates()
+        if not found:
             return None
-        name, pid = self.dice.choice(candidates)
+        name, pid = self.dice.choice(found)
         self.send_to(pid, number, name)
         return name
 

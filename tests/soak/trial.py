@@ -61,6 +61,7 @@ class Trial:
         came_late = self.tree.has_ended() and not what.kind.begins_with_it
         if not came_late:
             what.kind.inject(scene)
+            came_late = not what.kind.begins_with_it and not scene.did
         first = self._end()
         now = Situation(had_begun, had_started, self._has_finished(what.mode), scene.signals, self.was_asked)
         allowed = [codes(what.mode, what.kind, now, root in scene.victims) for root in self.tree.roots]
