@@ -166,6 +166,7 @@ class CellTest(unittest.TestCase):
         self.assertEqual(len(said), 2, said)
         self.assertIn("leftover: the process", said[0])
         self.assertEqual(said[1], "leftover: /dev/shm/left")
+        self.assertFalse(Path("/dev/shm/left").exists(), "a cell has a /dev/shm of its own")
         self.assertIn("leftover: the process", self.said_of("listens")[0])
 
     def test_a_good_program_is_not(self):
