@@ -1,7 +1,6 @@
 #include "tandem/comm/world.h"
 
 #include <array>
-#include <sstream>
 #include <utility>
 
 #include "tandem/base/check.h"
@@ -10,6 +9,7 @@
 #include "tandem/comm/layered_group.h"
 #include "tandem/comm/local_group.h"
 #include "tandem/comm/store/run_store.h"
+#include "tandem/comm/store/store_value.h"
 
 namespace tandem::comm {
 namespace {
@@ -35,10 +35,8 @@ struct RankIntroduction {
 
   [[nodiscard]] std::string write() const { return concat(choice, "\n", token, "\n", host.key, "\n", host.name); }
   static RankIntroduction read(const std::string& text) {
-    std::istringstream lines(text);
-    RankIntroduction it;
-    for (std::string* part : {&it.choice, &it.token, &it.host.key, &it.host.name}) std::getline(lines, *part);
-    return it;
+    const std::vector<std::string> lines = parts_in("world", text, '\n', 4);
+    return {.host = {.key = lines[2], .name = lines[3]}, .choice = lines[0], .token = lines[1]};
   }
 };
 

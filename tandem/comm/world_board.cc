@@ -1,5 +1,6 @@
 #include "tandem/comm/world_board.h"
 
+#include <limits>
 #include <memory>
 #include <optional>
 #include <sstream>
@@ -8,6 +9,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/store/store.h"
+#include "tandem/comm/store/store_value.h"
 #include "tandem/concurrency/poll_until.h"
 #include "tandem/concurrency/worker.h"
 #include "tandem/shm/meeting.h"
@@ -17,6 +19,8 @@ namespace {
 
 using Cell = ProgressBoard::Cell;
 
+constexpr std::int64_t kMostUnits = std::numeric_limits<int>::max();
+
 // The units that a rank posts for, as it announces them to the others. One line of text, in the order of write().
 struct Units {
   int all = 0;
@@ -24,10 +28,10 @@ struct Units {
   std::string token;  // random name of the shared memory, if this rank is the first of its host
 
   [[nodiscard]] std::string write() const { return concat(all, " ", mine.begin, " ", mine.end, " ", token); }
-  static Units read(const std::string& text) {
-    Units it;
-    reader_of(text) >> it.all >> it.mine.begin >> it.mine.end >> it.token;
-    return it;
+  static Units read(const std::string& key, const std::string& text) {
+    const std::vector<std::string> parts = parts_in(key, text, ' ', 4);
+    const auto unit = [&](std::size_t part) { return static_cast<int>(number_in(key, parts[part], 0, kMostUnits)); };
+    return {.all = unit(0), .mine = {.begin = unit(1), .end = unit(2)}, .token = parts[3]};
   }
 };
 
@@ -103,7 +107,7 @@ ProgressBoard open_board(World& world, int units, Range mine, const Limits& limi
   const Units its{.all = units, .mine = mine, .token = new_token()};
   std::vector<Units> ranks;
   for (const std::string& text : exchange(*world.store, number, world.rank, world.size, its.write(), limits))
-    ranks.push_back(Units::read(text));
+    ranks.push_back(Units::read(number, text));
   require_each_unit_once(ranks, units);
 
   const Host& host = world.hosts.host(world.hosts.host_of(world.rank));

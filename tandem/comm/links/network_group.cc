@@ -10,6 +10,7 @@
 #include "tandem/comm/links/broken_pipe_mask.h"
 #include "tandem/comm/links/c10d_store.h"
 #include "tandem/comm/links/linked_member.h"
+#include "tandem/comm/store/store_value.h"
 #include "tandem/device/device_set.h"
 #include "tandem/net/mesh.h"
 
@@ -19,14 +20,16 @@ namespace {
 // Plan: check the options; open a door, and exchange Introductions through the store, which is also how missing ranks
 // are found; connect each with each; connect devices with NCCL if asked for; hand the connections to a LinkedMember.
 
+constexpr const char* kIntroduction = "introduction";
+
 // The data that members exchange before they connect. Lines of text, in the order of text().
 struct Introduction {
   std::string name, contact;
 
   [[nodiscard]] std::string text() const { return concat(name, "\n", contact); }
   static Introduction parse(const std::string& text) {
-    const std::size_t end = text.find('\n');
-    return {text.substr(0, end), end == std::string::npos ? "" : text.substr(end + 1)};
+    std::vector<std::string> lines = parts_in(kIntroduction, text, '\n', 2);
+    return {std::move(lines[0]), std::move(lines[1])};
   }
 };
 
@@ -54,7 +57,7 @@ LinkedMemberOptions meet_over_tcp(const NetworkGroupOptions& options) {
   LinkedMemberOptions member{.rank = options.rank};
   std::vector<std::string> contacts;
   for (const std::string& text :
-       exchange(*options.store, "introduction", options.rank, options.size, me.text(), options.limits)) {
+       exchange(*options.store, kIntroduction, options.rank, options.size, me.text(), options.limits)) {
     const Introduction its = Introduction::parse(text);
     contacts.push_back(its.contact);
     member.names.push_back({name_of(static_cast<int>(member.names.size())), its.name});

@@ -1,7 +1,6 @@
 #include "tandem/comm/store/rendezvous.h"
 
 #include <algorithm>
-#include <sstream>
 #include <utility>
 
 #include "tandem/base/check.h"
@@ -25,21 +24,14 @@ std::string text_of(const std::vector<Life>& lives) {
       lives, [](const Life& life) { return name_of(life); }, " ");
 }
 
-std::vector<Life> lives_of(const std::string& text) {
-  std::vector<Life> lives;
-  std::istringstream in = reader_of(text);
-  char dot = 0;
-  for (Life life; in >> life.rank >> dot >> life.restarts;) lives.push_back(life);
-  return lives;
-}
-
 std::string beat_key(const Life& who) { return "beat/" + name_of(who); }
 std::string here_key(int round, const Life& who) { return concat("round/", round, "/here/", name_of(who)); }
+std::string join_key(std::int64_t number) { return concat("join/", number); }
 std::string members_key(int round) { return concat("round/", round, "/members"); }
 
 int count_of(Store& store, const std::string& key) {
   const std::optional<std::string> text = store.find(key);
-  return text ? std::stoi(*text) : 0;
+  return text ? static_cast<int>(number_in(key, *text, 0, kMostLives)) : 0;
 }
 
 // Returns the processes that have asked to join, are alive, and were not let in. `settled` counts how many of them,
@@ -48,9 +40,10 @@ std::vector<Life> waiting(Store& store, int& settled) {
   std::vector<Life> found;
   const int all = count_of(store, "joiners");
   for (int number = settled + 1; number <= all; ++number) {
-    const std::optional<std::string> text = store.find(concat("join/", number));
+    const std::string key = join_key(number);
+    const std::optional<std::string> text = store.find(key);
     if (!text) continue;  // the process has taken its number and is about to write its name
-    const Life who = lives_of(*text).front();
+    const Life who = lives_in(key, *text).front();
     if (store.find(let_in_key(who)) || store.find(end_key(who))) {
       if (settled == number - 1) settled = number;
     } else {
@@ -323,7 +316,7 @@ std::optional<Round> Rendezvous::meet(const Limits& limits) {
   for (Watch seen = members_seen();;) {
     if (end_without_the_silent()) return std::nullopt;
     if (const std::optional<std::string> text = store_->find(members_key(number)))
-      return enter(number, lives_of(*text));
+      return enter(number, lives_in(members_key(number), *text));
     const bool decided = is_decided(seen.members), was_stopped = seen.was_stopped(options_.silence / 2);
     if ((decided && !was_stopped) || limits.deadline.expired()) {
       // A member that is alive, but busy for longer than the others wait, is left behind.
@@ -346,7 +339,7 @@ void Rendezvous::require_anybody(Watch& seen) {
 }
 
 std::optional<Round> Rendezvous::join(const Limits& limits) {
-  store_->set(concat("join/", store_->add("joiners", 1)), name_of(me_));
+  store_->set(join_key(store_->add("joiners", 1)), name_of(me_));
   Watch seen;  // the newest round's members
   for (int looked = -1;;) {
     if (is_over(*store_)) return std::nullopt;
@@ -354,8 +347,9 @@ std::optional<Round> Rendezvous::join(const Limits& limits) {
       ++looked;
       const std::optional<std::string> text = store_->find(members_key(looked));
       if (!text) continue;
-      if (has(lives_of(*text), me_)) return enter(looked, lives_of(*text));
-      seen.members = unseen(lives_of(*text));
+      const std::vector<Life> members = lives_in(members_key(looked), *text);
+      if (has(members, me_)) return enter(looked, members);
+      seen.members = unseen(members);
     }
     require_anybody(seen);
     if (limits.deadline.expired()) {

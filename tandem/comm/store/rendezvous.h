@@ -34,17 +34,10 @@
 #include "tandem/base/mutex.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/store/store.h"
+#include "tandem/comm/store/store_value.h"
 #include "tandem/concurrency/worker.h"
 
 namespace tandem::comm {
-
-/// One process of a rank. A process that replaces a dead one is another life of the same rank.
-struct Life {
-  int rank = 0;      // the launcher's number of the rank
-  int restarts = 0;  // how often this rank alone was started again
-
-  bool operator==(const Life&) const = default;
-};
 
 /// The rendezvous' part of a run's store. `store` has none of the prefixes of open_store().
 [[nodiscard]] inline std::unique_ptr<Store> rendezvous_part(Store& store, const std::string& run_id,
@@ -58,7 +51,6 @@ inline constexpr const char* kBegunKey = "begun";        // set since round 0
 inline constexpr const char* kOverKey = "over";          // set when the run is complete
 inline constexpr const char* kDeadlineKey = "deadline";  // Rendezvous::Options::deadline, in ms
 
-[[nodiscard]] inline std::string name_of(const Life& life) { return concat(life.rank, ".", life.restarts); }
 /// The value: how a process ended, as its launcher reports.
 [[nodiscard]] inline std::string end_key(const Life& who) { return "ended/" + name_of(who); }
 /// The value: why the others have gone on without a process.
@@ -76,8 +68,11 @@ inline void report_end(Store& part, const Life& who, const std::string& how) { p
 /// The deadline after which the ranks of the run take a rank without heartbeats for lost; nothing where ranks do not
 /// use a rendezvous.
 [[nodiscard]] inline std::optional<std::chrono::milliseconds> deadline_of_run(Store& part) {
+  using std::chrono::milliseconds, std::chrono::nanoseconds;
+  constexpr std::int64_t kMost = std::chrono::duration_cast<milliseconds>(nanoseconds::max()).count();
   const std::optional<std::string> deadline = part.find(kDeadlineKey);
-  return deadline ? std::optional(std::chrono::milliseconds(std::stoll(*deadline))) : std::nullopt;
+  if (!deadline) return std::nullopt;
+  return milliseconds(number_in(kDeadlineKey, *deadline, 0, kMost));
 }
 
 /// How long a launcher leaves a process alone that is stopped (SIGSTOP): the deadline of the run, if no other process

@@ -332,6 +332,32 @@ TEST_F(RendezvousTest, AStopEndsTheWait) {
   EXPECT_THROW((void)come({0, 1})->join({.stop = stop.get_token()}), GroupAborted);
 }
 
+// A member of another version, say: what it wrote ends the wait with a reason, and nothing else happens.
+TEST_F(RendezvousTest, AValueThatNoMemberWritesIsNamed) {
+  auto ranks = start(2);
+  const auto store = store_->part("meeting");
+  for (const char* const members : {"", "nobody", "0.0 0.0", "0.0 1.0 -1.0"}) {
+    store->set("round/1/members", members);
+    EXPECT_THAT(message_of<RunError>([&] { (void)ranks[0]->meet(in_time()); }), HasSubstr("'round/1/members'")) << members;
+  }
+  store->set("latest", "many");
+  EXPECT_THAT(message_of<RunError>([&] { (void)come({1, 1})->join(in_time()); }), HasSubstr("'latest'"));
+  store->set(kDeadlineKey, "99999999999999999999");
+  EXPECT_THAT(message_of<RunError>([&] { (void)deadline_of_run(*store); }), HasSubstr("'deadline'"));
+}
+
+// The heartbeat thread reads who asked to join.
+TEST_F(RendezvousTest, JoinersThatAreNoneBreakTheRoundAtTheDeadline) {
+  const auto store = store_->part("meeting");
+  for (const auto& [key, value] : {std::pair("joiners", "1073741824"), std::pair("join/1", "")}) {
+    store->set("joiners", "1");
+    store->set("join/1", "7.0");
+    auto ranks = start(2, kNever, 50ms);
+    store->set(key, value);
+    EXPECT_THAT(await_break(*ranks[0]), HasSubstr(concat("'", key, "'")));
+  }
+}
+
 TEST(QuorumTest, MoreThanHalfGoOn) {
   EXPECT_TRUE(has_quorum({.members = 4, .here = 3, .dead = 0, .has_first = false}));
   EXPECT_FALSE(has_quorum({.members = 4, .here = 1, .dead = 0, .has_first = true}));
