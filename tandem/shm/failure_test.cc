@@ -2,6 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
+#include <sys/syscall.h>
+
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -12,6 +16,7 @@
 #include "tandem/concurrency/testing/within.h"
 #include "tandem/shm/member.h"
 #include "tandem/shm/testing/cores.h"
+#include "tandem/shm/testing/forbidden_call.h"
 #include "tandem/shm/testing/process_world.h"
 #include "tandem/shm/testing/tree_sum.h"
 
@@ -154,6 +159,38 @@ TEST(FailureTest, AMemoryLimitIsAnErrorOnTheRankThatReachedItAndTheOthersAreTold
   });
   EXPECT_THAT(world.outcome(0), HasSubstr("bytes that this machine has"));
   EXPECT_THAT(world.outcome(1), HasSubstr("rank 0"));
+}
+
+// As under the seccomp profiles of some containers. The memory has no name there either.
+TEST(FailureTest, WithoutMemfdCreateTheRanksShareMemoryAllTheSame) {
+  for (const int error : {EPERM, ENOSYS}) {
+    const std::string key = unique_key("forbidden");
+    ProcessWorld world(2, [&](int rank, const Voice& voice) {
+      forbid_call(SYS_memfd_create, error);
+      Member member = join(rank, 2, key);
+      // An unlinked file of that file system: "/dev/shm/#4711 (deleted)".
+      const bool is_nameless = content_of("/proc/self/maps").find("/dev/shm/#") != std::string::npos;
+      sum_for_ever(member, voice, 60s, is_nameless ? "nameless " : "elsewhere ");
+    });
+    for (const int rank : {0, 1}) EXPECT_TRUE(world.hears(rank, "nameless")) << world.said(rank);
+  }
+}
+
+TEST(FailureTest, ALimitOfAddressesLeavesRoomForTheRegion) {
+  const std::string key = unique_key("addresses");
+  ProcessWorld world(2, [&](int rank, const Voice& voice) {
+    std::uint64_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    const rlim_t most = pages * static_cast<rlim_t>(::getpagesize()) + (rlim_t{1} << 30);
+    const rlimit limit{most, most};
+    TANDEM_CHECK(::setrlimit(RLIMIT_AS, &limit) == 0);
+    Member member = join(rank, 2, key);
+    const auto memory = member.allocate(std::uint64_t{64} << 20);
+    member.barrier(within(60s));
+    voice.say("done");
+    member.barrier(within(60s));
+  });
+  EXPECT_THAT(world.outcomes(), Each("done"));
 }
 
 TEST(FailureTest, NothingIsLeftInSharedMemoryOrAmongSockets) {

@@ -4,6 +4,8 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -23,6 +25,7 @@ namespace tandem::shm {
 namespace {
 
 constexpr std::uint64_t kMiB = 1 << 20;
+constexpr const char* kSharedMemory = "/dev/shm";  // memory as a file system, wherever POSIX shared memory is
 constexpr std::uint64_t kMostAddresses = std::uint64_t{32} << 40;  // a process has 128 TiB
 
 [[noreturn]] void refuse(const char* what, int error_number) {
@@ -36,10 +39,22 @@ std::uint64_t up_to(std::uint64_t bytes, std::uint64_t multiple) {
 
 std::uint64_t control_bytes(int ranks) { return up_to(ControlBlock::bytes(ranks), kMiB); }
 
+// The addresses that this process may give to one group: half of what its limit leaves, since its tensors and threads
+// need some, too.
+std::uint64_t addresses_for_a_group() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kMostAddresses;
+  std::uint64_t pages = 0;  // that the process has mapped
+  std::ifstream("/proc/self/statm") >> pages;
+  const std::uint64_t mapped = pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  return std::min(kMostAddresses, (limit.rlim_cur - std::min(limit.rlim_cur, mapped)) / 2);
+}
+
 // The size of the region. An arena can never need more than the memory of the machine.
 std::uint64_t bytes_for(int ranks) {
-  const std::uint64_t arena = std::min(machine_memory(), kMostAddresses / static_cast<std::uint64_t>(ranks));
-  return control_bytes(ranks) + static_cast<std::uint64_t>(ranks) * up_to(arena, kMiB);
+  const std::uint64_t each = addresses_for_a_group() / static_cast<std::uint64_t>(ranks);
+  const std::uint64_t arena = std::clamp(each / kMiB * kMiB, kMiB, up_to(machine_memory(), kMiB));
+  return control_bytes(ranks) + static_cast<std::uint64_t>(ranks) * arena;
 }
 
 // The kernel answers growth beyond the limit with the signal SIGXFSZ, so the limit is looked at first.
@@ -51,10 +66,34 @@ void check_file_limit(std::uint64_t bytes) {
   }
 }
 
+// Memory without a name. Containers may forbid memfd_create() (seccomp); then it is a file in the system's memory that
+// has no name either and can never get one. Nobody but the ranks has its descriptor, and it takes no seals.
+Descriptor nameless_memory(std::uint64_t bytes) {
+  Descriptor memory(::memfd_create("tandem", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  const int forbidden = memory.is_open() ? 0 : errno;
+  if (forbidden == EMFILE || forbidden == ENFILE || forbidden == ENOMEM) refuse("memfd_create", forbidden);
+  if (forbidden != 0) {
+    memory = Descriptor(::open(kSharedMemory, O_TMPFILE | O_EXCL | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR));
+    if (!memory.is_open()) {
+      const int missing = errno;
+      throw RunError(concat("shared memory of the host group: memfd_create: ",
+                            std::system_category().message(forbidden), ", and ", kSharedMemory, ": ",
+                            std::system_category().message(missing),
+                            "; likely a seccomp profile of the container forbids memfd_create(): allow it, or mount a "
+                            "tmpfs at ", kSharedMemory));
+    }
+  }
+  if (::ftruncate(memory.get(), static_cast<off_t>(bytes)) != 0) refuse("ftruncate", errno);
+  // With the seals nobody can cut the file short, so no mapped page can ever be missing.
+  if (forbidden == 0 && ::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+    refuse("seals", errno);
+  return memory;
+}
+
 [[noreturn]] void fail_shortage(std::uint64_t bytes, std::uint64_t free) {
   throw RunError(concat("shared memory of the host group: ", bytes / kMiB, " MiB more are needed and ", free / kMiB,
                         " MiB are free on this host or in this container; use a smaller model or fewer ranks, or raise "
-                        "the container's memory limit"));
+                        "the container's memory limit or, where memfd_create() is forbidden, the size of its /dev/shm"));
 }
 
 // --- memory that is free ---------------------------------------------------------------------------------------------
@@ -134,15 +173,18 @@ Region::Region(Descriptor memory, std::uint64_t bytes) : memory_(std::move(memor
 
 Region::~Region() { ::munmap(base_, bytes_); }
 
+// Memory as a file system has a size of its own in containers: 64 MiB with docker's defaults. A memfd has none.
+std::uint64_t Region::room() const {
+  struct statvfs status {};
+  if (::fstatvfs(descriptor(), &status) != 0 || status.f_blocks == 0) return free_memory();
+  return std::min<std::uint64_t>(free_memory(), std::uint64_t{status.f_bavail} * status.f_frsize);
+}
+
 // The pages of the control block are taken at once, those of the arenas when something is allocated.
 std::shared_ptr<Region> Region::create(int ranks) {
-  Descriptor memory(::memfd_create("tandem", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!memory.is_open()) refuse("memfd_create", errno);
   const std::uint64_t bytes = bytes_for(ranks);
   check_file_limit(bytes);
-  if (::ftruncate(memory.get(), static_cast<off_t>(bytes)) != 0) refuse("ftruncate", errno);
-  // With the seals nobody can cut the file short, so no mapped page can ever be missing.
-  if (::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) refuse("seals", errno);
+  Descriptor memory = nameless_memory(bytes);
   std::shared_ptr<Region> region(new Region(std::move(memory), bytes));
   region->back(0, control_bytes(ranks));
   ControlBlock::construct(region->base_, ranks);
@@ -171,7 +213,7 @@ void Region::back(std::uint64_t begin, std::uint64_t bytes) const {
   constexpr std::uint64_t kPiece = 16 * kMiB;
   const std::uint64_t end = begin + bytes;
   for (std::uint64_t at = begin; at < end; at += kPiece) {
-    const std::uint64_t piece = std::min(kPiece, end - at), free = free_memory();
+    const std::uint64_t piece = std::min(kPiece, end - at), free = room();
     int error_number = fault_errno("shm.back");
     if (error_number == 0 && end - at > free) error_number = ENOMEM;
     while (error_number == 0 && ::fallocate(descriptor(), 0, static_cast<off_t>(at), static_cast<off_t>(piece)) != 0) {

@@ -3,7 +3,8 @@
 //
 // The region is one memfd of a fixed size, far larger than needed: this takes address space only. back() takes pages
 // before anybody writes to them, so that a shortage of memory is an error and not a SIGBUS. The memfd has no name
-// anywhere, and is gone when the last process that has mapped it is gone.
+// anywhere, and is gone when the last process that has mapped it is gone. So is the file in /dev/shm that takes its
+// place where a container forbids memfd_create().
 //
 // All ranks have mapped the region already, so allocating in an arena exchanges nothing and waits for nobody. Other
 // ranks find a buffer by its offset in the region. Memory that is given back is kept for the next allocation and goes
@@ -33,7 +34,7 @@ class Region {
   ~Region();
 
   [[nodiscard]] ControlBlock& control() const { return *reinterpret_cast<ControlBlock*>(base_); }
-  /// The memfd's number, which stays owned here; it is sent to the other ranks when they meet.
+  /// The memory's number, which stays owned here; it is sent to the other ranks when they meet.
   [[nodiscard]] int descriptor() const { return memory_.get(); }
 
   /// The offset in the region at which the arena of `rank` begins, and the number of bytes of each arena.
@@ -53,6 +54,8 @@ class Region {
   }
 
  private:
+  // The bytes that are free for this memory.
+  [[nodiscard]] std::uint64_t room() const;
   // Maps the whole of the memory at any address that is free.
   Region(Descriptor memory, std::uint64_t bytes);
 
