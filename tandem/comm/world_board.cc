@@ -1,5 +1,7 @@
 #include "tandem/comm/world_board.h"
 
+#include <atomic>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -8,6 +10,7 @@
 
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/comm/group.h"
 #include "tandem/comm/store/store.h"
 #include "tandem/comm/store/store_value.h"
 #include "tandem/concurrency/poll_until.h"
@@ -97,12 +100,37 @@ void relay(Store& store, std::size_t mine, ProgressBoard board, const std::vecto
   if (options.on_loss) options.on_loss(error.what());
 }
 
-}  // namespace
+// Requests a stop when the caller's is requested or a failure closes the group. Who opens a board waits in the store and
+// at a meeting, where the end of another rank is not seen; the group sees it.
+class EndOfGroup {
+ public:
+  EndOfGroup(std::shared_ptr<Group> group, const std::stop_token& stop)
+      : group_(std::move(group)), callers_(stop, [this] { either_.request_stop(); }) {
+    if (!group_) return;
+    group_->on_close([this](const std::string&) {
+      has_come_ = true;
+      either_.request_stop();
+    });
+  }
+  ~EndOfGroup() {
+    if (group_) group_->on_close({});
+  }
+  EndOfGroup(const EndOfGroup&) = delete;
+  EndOfGroup& operator=(const EndOfGroup&) = delete;
+
+  [[nodiscard]] std::stop_token token() const { return either_.get_token(); }
+  [[nodiscard]] bool has_come() const { return has_come_; }
+
+ private:
+  const std::shared_ptr<Group> group_;
+  std::stop_source either_;
+  std::atomic<bool> has_come_{false};
+  std::stop_callback<std::function<void()>> callers_;
+};
 
 // Plan: exchange which rank posts for which units; map memory for all cells, shared with the ranks of this host; on the
 // first rank of a host, start the relay to the other hosts. The returned board keeps memory and relay alive.
-ProgressBoard open_board(World& world, int units, Range mine, const Limits& limits, BoardOptions options) {
-  if (world.size == 1) return ProgressBoard(units);
+ProgressBoard open_with_others(World& world, int units, Range mine, const Limits& limits, BoardOptions options) {
   const std::string number = concat("board/", world.boards++);
   const Units its{.all = units, .mine = mine, .token = new_token()};
   std::vector<Units> ranks;
@@ -129,6 +157,21 @@ ProgressBoard open_board(World& world, int units, Range mine, const Limits& limi
                         });
   }
   return {std::shared_ptr<Cell[]>(kept, kept->memory.get()), units};
+}
+
+}  // namespace
+
+ProgressBoard open_board(World& world, int units, Range mine, const Limits& limits, BoardOptions options) {
+  if (world.size == 1) return ProgressBoard(units);
+  const EndOfGroup end(world.group, limits.stop);
+  Limits until_end = limits;
+  until_end.stop = end.token();
+  try {
+    return open_with_others(world, units, mine, until_end, std::move(options));
+  } catch (const GroupAborted&) {
+    if (end.has_come()) world.group->barrier(limits);  // throws the error that says what closed the group
+    throw;
+  }
 }
 
 }  // namespace tandem::comm

@@ -1,6 +1,7 @@
 // What a board between hosts does when the store is lost. The rest of it is tested with worlds (world_test.cc).
 #include "tandem/comm/world_board.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -9,12 +10,15 @@
 
 #include "tandem/base/error.h"
 #include "tandem/base/testing/eventually.h"
+#include "tandem/base/testing/message_of.h"
+#include "tandem/comm/local_group.h"
 #include "tandem/comm/store/store.h"
 
 namespace tandem::comm {
 namespace {
 
 using namespace std::chrono_literals;
+using ::testing::HasSubstr;
 
 // A store that can be lost, with all its parts.
 class LosableStore final : public Store {
@@ -77,6 +81,23 @@ TEST(WorldBoardLossTest, ALostStoreIsToldOnceAndTheBoardGoesOnWithoutNews) {
   EXPECT_EQ(boards[0]->look(1).steps, 7) << "what was known stays";
   EXPECT_EQ(boards[0]->look(0).round, 4) << "the host's own is seen";
   EXPECT_EQ(told[0] + told[1], 2);
+}
+
+// A rank that fails before it opens its board: the others wait in the store, where nobody would tell them.
+TEST(WorldBoardLossTest, TheEndOfARankEndsTheWaitOfTheOthers) {
+  const std::array<std::string, 2> names{"a", "b"};
+  std::vector<std::unique_ptr<Group>> groups = make_local_group(2);
+  World world{.rank = 1,
+              .size = 2,
+              .hosts = HostMap::by_list({{0, 1}}, names),
+              .description = "",
+              .store = make_memory_store(),
+              .group = std::move(groups[1])};
+  std::jthread other([&] {
+    while (!world.store->find("board/0/1")) std::this_thread::sleep_for(1ms);
+    (void)groups[0]->fail("no memory is left");
+  });
+  EXPECT_THAT(message_of<PeerLost>([&] { (void)open_board(world, 2, {1, 2}, {}); }), HasSubstr("no memory is left"));
 }
 
 }  // namespace
