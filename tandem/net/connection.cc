@@ -12,7 +12,6 @@
 #include <system_error>
 #include <utility>
 
-#include "tandem/base/check.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/concurrency/poll_until.h"
@@ -29,6 +28,9 @@ struct Header {
 constexpr std::uint32_t kMark = 0x7A4D0001;
 // More than a message of the largest model that fits into a host.
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 40;
+
+// Where more is to come, room is made as it comes: a header alone takes no more memory than this.
+constexpr std::size_t kRoomAtOnce = std::size_t{64} << 20;
 
 enum class Failure : std::int32_t { kRun, kLost, kDeadline, kAborted };
 // Precedes the text of the exception in the message's bytes.
@@ -140,8 +142,11 @@ Message Connection::receive(const Limits& limits) {
   if (header.mark != kMark) lose("sent something that is no message; it may be of another version");
   if (header.bytes > kMostBytes) lose(concat("sent a message of ", header.bytes, " bytes, more than any has"));
   Message message{.kind = header.kind, .patience = header.patience, .bytes = {}};
-  message.bytes.resize(header.bytes);
-  receive_all(message.bytes, limits);
+  for (std::size_t got = 0; got < header.bytes;) {
+    message.bytes.resize(std::min<std::size_t>(header.bytes, std::max(kRoomAtOnce, 2 * got)));
+    receive_all(std::span(message.bytes).subspan(got), limits);
+    got = message.bytes.size();
+  }
   return message;
 }
 
@@ -172,7 +177,8 @@ Message failure_message(const std::exception& error, std::uint32_t kind) {
 
 void throw_failure(const Message& message) {
   FailureHead head;
-  TANDEM_CHECK(message.bytes.size() >= sizeof(head), "not the message of a failure");
+  if (message.bytes.size() < sizeof(head))
+    throw RunError(concat("another member failed, and its message of ", message.bytes.size(), " bytes does not say why"));
   std::memcpy(&head, message.bytes.data(), sizeof(head));
   const std::string text(reinterpret_cast<const char*>(message.bytes.data()) + sizeof(head),
                          message.bytes.size() - sizeof(head));

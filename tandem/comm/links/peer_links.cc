@@ -242,7 +242,7 @@ void PeerLinks::listen(int peer) {
     } catch (const std::exception& error) {
       return on_hang_up(peer, error.what());
     }
-    if (receiver.message->bytes > kInlinePayload) return lose(peer, "it sent what is no message");
+    if (!is_sound(*receiver.message, size())) return lose(peer, "it sent what is no message");
     on_message(peer, std::move(receiver.message));
   }
 }

@@ -11,6 +11,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <iomanip>
 #include <memory>
@@ -44,7 +45,7 @@ inline bool agree(const Announcement& a, const Announcement& b) {
   return shm::agree(a.posting, b.posting) && a.row == b.row && a.by_device == b.by_device;
 }
 
-/// One message. A receiver must not trust more of the payload than `bytes`, which is at most kInlinePayload.
+/// One message. Nothing in it may be used before is_sound().
 struct PeerMessage {
   // kCollective announces a collective; kQuestion is Group::on_question(); the others are a sender's last message.
   enum class Kind : std::uint32_t { kCollective, kQuestion, kFailure, kLeave };
@@ -62,6 +63,18 @@ struct PeerMessage {
   [[nodiscard]] std::size_t used() const { return offsetof(PeerMessage, payload) + bytes; }
 };
 static_assert(std::is_trivially_copyable_v<PeerMessage>);
+
+/// Whether what came can be a message of a group of so many members: its numbers name something, and its texts end. The
+/// rest of a message is only read if it is.
+[[nodiscard]] inline bool is_sound(const PeerMessage& it, int members) {
+  const auto is_member = [members](std::int32_t rank) { return rank >= 0 && rank < members; };
+  const shm::Posting& posting = it.announcement.posting;
+  std::uint8_t by_device = 0;  // as it came: a bool that is neither 0 nor 1 may not be read
+  std::memcpy(&by_device, &it.announcement.by_device, sizeof(by_device));
+  return it.kind <= PeerMessage::Kind::kLeave && it.bytes <= kInlinePayload &&
+         posting.operation <= shm::Operation::kBarrier && posting.count >= 0 && posting.type.back() == 0 &&
+         it.announcement.row >= 0 && by_device <= 1 && it.cause <= shm::Cause::kLeft && is_member(it.by) && is_member(it.lost);
+}
 
 /// The data that a member keeps about each member of its group, itself among them.
 struct PeerRecord {
