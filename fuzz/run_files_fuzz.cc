@@ -1,5 +1,5 @@
-// Question: can any text, as a status file, a line of metrics, or a whole metrics.jsonl, make its readers crash, hang,
-// or read it as something else than it says?
+// Question: can any text, as a status file, a line of metrics, a whole metrics.jsonl, or a record of rollouts, make its
+// readers crash, hang, or read it as something else than it says?
 //
 // The first byte chooses the reader.
 #include <sys/mman.h>
@@ -11,8 +11,10 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tandem/app/plot/chart.h"
+#include "tandem/app/run/rollout_record.h"
 #include "tandem/app/run/run_status.h"
 #include "tandem/app/run/update_metrics.h"
 #include "tandem/base/descriptor.h"
@@ -67,6 +69,16 @@ void read_file_of_lines(std::string_view text) {
   if (std::filesystem::file_size(file) > text.size()) std::abort();
 }
 
+void read_replay(std::string_view text) {
+  constexpr int kGroups = 2, kMost = 100;
+  for (const std::vector<int>& steps : read_rollouts(std::string(text), "rollouts.jsonl", kGroups, kMost)) {
+    if (std::ssize(steps) != kGroups) std::abort();
+    for (const int its : steps) {
+      if (its < 0 || its > kMost) std::abort();
+    }
+  }
+}
+
 void check_printable(std::string_view text) {
   const std::string shown = printable(text);
   if (printable(shown) != shown) std::abort();  // nothing in it is a control character
@@ -78,7 +90,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0) return 0;
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
   try {
-    switch (data[0] % 4) {
+    switch (data[0] % 5) {
       case 0:
         read_run_status(text);
         break;
@@ -88,11 +100,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       case 2:
         read_file_of_lines(text);
         break;
-      default:
+      case 3:
         check_printable(text);
+        break;
+      default:
+        read_replay(text);
     }
   } catch (const DataError&) {
   } catch (const CheckpointError&) {
+  } catch (const ConfigError&) {  // of a record that the user names
   }
   return 0;
 }
