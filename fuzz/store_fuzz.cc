@@ -1,4 +1,4 @@
-// Question: can any bytes, as a request to a run's store or as a value in it, make who reads them crash, hang, take more
+// Question: can any bytes, as a request to a run's store or as a value in it, make a reader crash, hang, take more
 // memory than a store may, or read them as something else than they say?
 //
 // The first byte chooses: 0, a request, and what it does to a store; 1, lists of processes; 2, a number; 3, lines and
@@ -81,8 +81,8 @@ void read_parts(const std::string& text) {
 void read_failure(const std::string& text) {
   const std::unique_ptr<Store> store = make_memory_store();
   store->set("first_failure", text);
-  if (const auto failure = first_failure_of(*store); failure && (failure->rank < 0 || failure->why.size() > text.size()))
-    std::abort();
+  const auto failure = first_failure_of(*store);
+  if (failure && (failure->rank < 0 || failure->why.size() > text.size())) std::abort();
   const FirstFailure told = tell_first_failure(*store, {1, "mine"});
   if (told.rank < 0) std::abort();
 }

@@ -100,8 +100,8 @@ void relay(Store& store, std::size_t mine, ProgressBoard board, const std::vecto
   if (options.on_loss) options.on_loss(error.what());
 }
 
-// Requests a stop when the caller's is requested or a failure closes the group. Who opens a board waits in the store and
-// at a meeting, where the end of another rank is not seen; the group sees it.
+// Requests a stop when the caller's is requested or a failure closes the group. Who opens a board waits in the store
+// and at a meeting, where the end of another rank is not seen; the group sees it.
 class EndOfGroup {
  public:
   EndOfGroup(std::shared_ptr<Group> group, const std::stop_token& stop)

@@ -178,7 +178,8 @@ Message failure_message(const std::exception& error, std::uint32_t kind) {
 void throw_failure(const Message& message) {
   FailureHead head;
   if (message.bytes.size() < sizeof(head))
-    throw RunError(concat("another member failed, and its message of ", message.bytes.size(), " bytes does not say why"));
+    throw RunError(
+        concat("another member failed, and its message of ", message.bytes.size(), " bytes does not say why"));
   std::memcpy(&head, message.bytes.data(), sizeof(head));
   const std::string text(reinterpret_cast<const char*>(message.bytes.data()) + sizeof(head),
                          message.bytes.size() - sizeof(head));

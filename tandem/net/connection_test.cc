@@ -33,7 +33,7 @@ struct TalkedTo {
 
 // Room for what the header promises would be a terabyte.
 TEST(ConnectionTest, AHeaderAloneTakesLittleMemory) {
-  const TalkedTo it;
+  TalkedTo it;
   std::vector<std::byte> header = bytes_of({.kind = 1});
   const std::uint64_t promised = std::uint64_t{1} << 40;
   std::memcpy(header.data(), &promised, sizeof(promised));
@@ -43,7 +43,7 @@ TEST(ConnectionTest, AHeaderAloneTakesLittleMemory) {
 }
 
 TEST(ConnectionTest, WhatIsNoMessageIsNamed) {
-  const TalkedTo it;
+  TalkedTo it;
   ASSERT_EQ(::send(it.socket.get(), std::string(24, 'x').data(), 24, 0), 24);
   EXPECT_THAT(message_of<PeerLost>([&] { (void)it.connection->receive(within(60s)); }),
               HasSubstr("member 1 sent something that is no message"));

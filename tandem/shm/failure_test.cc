@@ -1,7 +1,6 @@
 // Ranks as processes that are killed, stopped and continued while collectives run.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
 #include <sys/resource.h>
 #include <sys/syscall.h>
 

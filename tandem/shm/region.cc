@@ -76,11 +76,12 @@ Descriptor nameless_memory(std::uint64_t bytes) {
     memory = Descriptor(::open(kSharedMemory, O_TMPFILE | O_EXCL | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR));
     if (!memory.is_open()) {
       const int missing = errno;
-      throw RunError(concat("shared memory of the host group: memfd_create: ",
-                            std::system_category().message(forbidden), ", and ", kSharedMemory, ": ",
-                            std::system_category().message(missing),
-                            "; likely a seccomp profile of the container forbids memfd_create(): allow it, or mount a "
-                            "tmpfs at ", kSharedMemory));
+      throw RunError(
+          concat("shared memory of the host group: memfd_create: ", std::system_category().message(forbidden), ", and ",
+                 kSharedMemory, ": ", std::system_category().message(missing),
+                 "; likely a seccomp profile of the container forbids memfd_create(): allow it, or mount a "
+                 "tmpfs at ",
+                 kSharedMemory));
     }
   }
   if (::ftruncate(memory.get(), static_cast<off_t>(bytes)) != 0) refuse("ftruncate", errno);
@@ -91,9 +92,10 @@ Descriptor nameless_memory(std::uint64_t bytes) {
 }
 
 [[noreturn]] void fail_shortage(std::uint64_t bytes, std::uint64_t free) {
-  throw RunError(concat("shared memory of the host group: ", bytes / kMiB, " MiB more are needed and ", free / kMiB,
-                        " MiB are free on this host or in this container; use a smaller model or fewer ranks, or raise "
-                        "the container's memory limit or, where memfd_create() is forbidden, the size of its /dev/shm"));
+  throw RunError(
+      concat("shared memory of the host group: ", bytes / kMiB, " MiB more are needed and ", free / kMiB,
+             " MiB are free on this host or in this container; use a smaller model or fewer ranks, or raise "
+             "the container's memory limit or, where memfd_create() is forbidden, the size of its /dev/shm"));
 }
 
 // --- memory that is free ---------------------------------------------------------------------------------------------

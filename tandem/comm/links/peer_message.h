@@ -73,7 +73,8 @@ static_assert(std::is_trivially_copyable_v<PeerMessage>);
   std::memcpy(&by_device, &it.announcement.by_device, sizeof(by_device));
   return it.kind <= PeerMessage::Kind::kLeave && it.bytes <= kInlinePayload &&
          posting.operation <= shm::Operation::kBarrier && posting.count >= 0 && posting.type.back() == 0 &&
-         it.announcement.row >= 0 && by_device <= 1 && it.cause <= shm::Cause::kLeft && is_member(it.by) && is_member(it.lost);
+         it.announcement.row >= 0 && by_device <= 1 && it.cause <= shm::Cause::kLeft && is_member(it.by) &&
+         is_member(it.lost);
 }
 
 /// The data that a member keeps about each member of its group, itself among them.

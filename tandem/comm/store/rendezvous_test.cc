@@ -338,7 +338,8 @@ TEST_F(RendezvousTest, AValueThatNoMemberWritesIsNamed) {
   const auto store = store_->part("meeting");
   for (const char* const members : {"", "nobody", "0.0 0.0", "0.0 1.0 -1.0"}) {
     store->set("round/1/members", members);
-    EXPECT_THAT(message_of<RunError>([&] { (void)ranks[0]->meet(in_time()); }), HasSubstr("'round/1/members'")) << members;
+    EXPECT_THAT(message_of<RunError>([&] { (void)ranks[0]->meet(in_time()); }), HasSubstr("'round/1/members'"))
+        << members;
   }
   store->set("latest", "many");
   EXPECT_THAT(message_of<RunError>([&] { (void)come({1, 1})->join(in_time()); }), HasSubstr("'latest'"));
@@ -356,47 +357,6 @@ TEST_F(RendezvousTest, JoinersThatAreNoneBreakTheRoundAtTheDeadline) {
     store->set(key, value);
     EXPECT_THAT(await_break(*ranks[0]), HasSubstr(concat("'", key, "'")));
   }
-}
-
-TEST(QuorumTest, MoreThanHalfGoOn) {
-  EXPECT_TRUE(has_quorum({.members = 4, .here = 3, .dead = 0, .has_first = false}));
-  EXPECT_FALSE(has_quorum({.members = 4, .here = 1, .dead = 0, .has_first = true}));
-  EXPECT_TRUE(has_quorum({.members = 5, .here = 3, .dead = 0, .has_first = false}));
-  EXPECT_FALSE(has_quorum({.members = 5, .here = 2, .dead = 0, .has_first = true}));
-}
-
-TEST(QuorumTest, OfTwoHalvesTheOneWithTheFirstRankGoesOn) {
-  EXPECT_TRUE(has_quorum({.members = 4, .here = 2, .dead = 0, .has_first = true}));
-  EXPECT_FALSE(has_quorum({.members = 4, .here = 2, .dead = 0, .has_first = false}));
-}
-
-// Who is known to have died cannot be on another side: also the last of many goes on.
-TEST(QuorumTest, TheDeadCountOnNoSide) {
-  EXPECT_TRUE(has_quorum({.members = 2, .here = 1, .dead = 1, .has_first = true}));
-  EXPECT_TRUE(has_quorum({.members = 8, .here = 1, .dead = 7, .has_first = true}));
-  EXPECT_FALSE(has_quorum({.members = 4, .here = 1, .dead = 1, .has_first = true}));
-}
-
-TEST(QuorumTest, OneSideGoesOnAtMostHoweverTheRanksComeApart) {
-  constexpr int kRanks = 6;
-  int undecided = 0;
-  for (unsigned dead = 0; dead < 1U << kRanks; ++dead) {
-    for (unsigned side = 0; side < 1U << kRanks; ++side) {
-      if ((side & dead) != 0) continue;
-      const unsigned other = ((1U << kRanks) - 1) & ~dead & ~side;
-      const unsigned alive = side | other;
-      const unsigned first = alive & (~alive + 1);
-      const auto goes_on = [&](unsigned ranks) {
-        return has_quorum({.members = kRanks,
-                           .here = __builtin_popcount(ranks),
-                           .dead = __builtin_popcount(dead),
-                           .has_first = (ranks & first) != 0});
-      };
-      EXPECT_FALSE(goes_on(side) && goes_on(other)) << concat("dead ", dead, ", sides ", side, " and ", other);
-      if (alive != 0 && !goes_on(side) && !goes_on(other)) ++undecided;
-    }
-  }
-  EXPECT_EQ(undecided, 0) << "of two sides one goes on";
 }
 
 }  // namespace
