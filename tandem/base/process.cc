@@ -1,7 +1,9 @@
 #include "tandem/base/process.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <ctime>
 #include <fstream>
@@ -31,6 +33,16 @@ std::string process_name() { return concat("process ", ::getpid(), " on ", host_
 
 std::uint64_t machine_memory() {
   return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+void allow_open_files(std::uint64_t needed) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
+  const rlim_t before = limit.rlim_cur;
+  limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, needed);
+  if (limit.rlim_cur == needed && ::setrlimit(RLIMIT_NOFILE, &limit) == 0) return;
+  throw RunError(concat("this process may have ", before, " open files at a time and needs up to ", needed,
+                        "; raise the limit (ulimit -n; in a unit of systemd LimitNOFILE=, in docker --ulimit nofile=)"));
 }
 
 double peak_rss_mb() {

@@ -18,6 +18,10 @@ namespace tandem {
 /// The memory of the machine, in bytes, whatever is in use. A container may be allowed less.
 [[nodiscard]] std::uint64_t machine_memory();
 
+/// Lets this process have `needed` open files at a time: raises its own limit where that is lower, as far as the system
+/// lets it. Throws RunError that names the limit where that is not far enough. Threads: all, but not two at a time.
+void allow_open_files(std::uint64_t needed);
+
 /// Seconds since the process started, the loading of libraries included. The system counts in ticks of 10 ms. Throws
 /// RunError where /proc cannot be read.
 [[nodiscard]] double seconds_since_process_start();

@@ -1,17 +1,23 @@
 #include "tandem/base/process.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <chrono>
 #include <thread>
 #include <vector>
 
 #include "tandem/base/clock.h"
+#include "tandem/base/error.h"
+#include "tandem/base/testing/message_of.h"
 
 namespace tandem {
 namespace {
 
 using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 TEST(ProcessStatsTest, ThePeakGrowsWithMemoryThatIsTouchedAndStays) {
   const double before = peak_rss_mb();
@@ -32,6 +38,22 @@ TEST(ProcessStatsTest, TimeSinceTheStartRunsAsTheClockDoes) {
   const double passed = seconds_since_process_start() - before;
   EXPECT_GE(passed, 0.049);
   EXPECT_LE(passed, seconds_since(start) + 0.001);
+}
+
+TEST(OpenFilesTest, TheLimitIsRaisedAsFarAsTheSystemLetsIt) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit limit{.rlim_cur = 64, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+  allow_open_files(60);
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_EQ(limit.rlim_cur, 64U) << "as many as needed";
+  allow_open_files(100);
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_EQ(limit.rlim_cur, 100U);
+  EXPECT_THAT(message_of<RunError>([&] { allow_open_files(before.rlim_max + std::uint64_t{1}); }),
+              AllOf(HasSubstr("may have 100 open files"), HasSubstr("ulimit -n")));
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 TEST(ProcessStatsTest, ThreadTimeCountsWorkAndNotSleep) {

@@ -18,6 +18,7 @@
 #include "tandem/app/train/train.h"
 #include "tandem/base/error.h"
 #include "tandem/base/mutex.h"
+#include "tandem/base/process.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/world.h"
 #include "tandem/comm/world_board.h"
@@ -86,6 +87,10 @@ Assignment read_assignment(const std::vector<std::byte>& word) {
   return {.config = text.substr(0, end), .folder = text.substr(end + 1)};
 }
 
+// The open files that a rank needs at most: its own, those of the strangers at its doors, and those of its connections
+// and lifelines, some of them twice while the ranks meet anew.
+std::uint64_t files_of_rank(int ranks) { return 256 + 8 * static_cast<std::uint64_t>(ranks); }
+
 // Both outlive them.
 learner::Ranks ranks_of(comm::World& world, const Survival& survival, int size_of_run) {
   return learner::Ranks(world.group, world.description)
@@ -136,6 +141,7 @@ struct RankOfRun {
   // Until the training has ended, round by round.
   ExitCode run() {
     if (me.world_size == 1) return run_alone();
+    allow_open_files(files_of_rank(me.world_size));
     // Several ranks: this one came with the others, or for one that died.
     std::optional<comm::World> world = survival.joins() ? meet_anew() : meet();
     std::shared_ptr<comm::Store> first_store;  // rank 0 may host it, for as long as it lives
