@@ -41,8 +41,9 @@ void allow_open_files(std::uint64_t needed) {
   const rlim_t before = limit.rlim_cur;
   limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, needed);
   if (limit.rlim_cur == needed && ::setrlimit(RLIMIT_NOFILE, &limit) == 0) return;
-  throw RunError(concat("this process may have ", before, " open files at a time and needs up to ", needed,
-                        "; raise the limit (ulimit -n; in a unit of systemd LimitNOFILE=, in docker --ulimit nofile=)"));
+  throw RunError(
+      concat("this process may have ", before, " open files at a time and needs up to ", needed,
+             "; raise the limit (ulimit -n; in a unit of systemd LimitNOFILE=, in docker --ulimit nofile=)"));
 }
 
 double peak_rss_mb() {

@@ -5,6 +5,7 @@
 
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
+#include "tandem/comm/failure_watch.h"
 #include "tandem/comm/host_group.h"
 #include "tandem/comm/layered_group.h"
 #include "tandem/comm/local_group.h"
@@ -178,6 +179,22 @@ std::vector<RankIntroduction> introduce(Store& store, const LauncherEnvironment&
   return all;
 }
 
+// make_group(), where the failure of another rank ends the wait.
+std::shared_ptr<Group> make_watched_group(const World& world, const std::vector<RankIntroduction>& all,
+                                          const WorldOptions& options, const NetworkGroups& network) {
+  if (world.size == 1) return make_group(world, all, options, network);
+  const std::unique_ptr<Store> words = world.store->part("words");
+  const FailureWatch watch(*words, world.rank, options.limits.stop);
+  WorldOptions watched = options;
+  watched.limits.stop = watch.token();
+  try {
+    return make_group(world, all, watched, network);
+  } catch (const GroupAborted&) {
+    if (!options.limits.stop.stop_requested()) watch.rethrow();
+    throw;
+  }
+}
+
 // Steps 2 to 4 of the plan, in an open store.
 World enter(std::unique_ptr<Store> store, const LauncherEnvironment& me, const WorldOptions& options,
             const NetworkGroups& network) {
@@ -200,7 +217,7 @@ World enter(std::unique_ptr<Store> store, const LauncherEnvironment& me, const W
               .store = std::move(store)};
   world.description =
       describe(world, me.launcher, choice.why + (traffic == net::Traffic::kEncrypted ? ", encrypted" : ""));
-  world.group = make_group(world, all, options, network);
+  world.group = make_watched_group(world, all, options, network);
   if (world.size > 1) {
     world.group->set_why_none_survive(why_none_survive(me));
     world.group->set_traffic(traffic);
