@@ -103,4 +103,26 @@ void check_mask(const ActionSpace& space, std::span<const std::uint8_t> allowed)
   }
 }
 
+std::optional<std::size_t> first_wrong_element(const Leaf& leaf, const std::byte* memory, std::size_t rows) {
+  const std::size_t elements = static_cast<std::size_t>(leaf.count()) * rows;
+  if (leaf.type == ElementType::kFloat32)
+    return first_not_finite(std::span(reinterpret_cast<const float*>(memory), elements));
+  if (leaf.type == ElementType::kUInt8 || leaf.low.empty()) return std::nullopt;
+  const auto* numbers = reinterpret_cast<const std::int64_t*>(memory);
+  for (std::size_t i = 0; i < elements; ++i) {
+    const auto number = static_cast<double>(numbers[i]);
+    const std::size_t element = i % leaf.low.size();
+    if (number < leaf.low[element] || number > leaf.high[element]) return i;
+  }
+  return std::nullopt;
+}
+
+std::string describe_element(const Leaf& leaf, const std::byte* memory, std::size_t at) {
+  const std::size_t element = at % static_cast<std::size_t>(leaf.count());
+  const std::string what = concat("element ", element, " of its observation leaf '", leaf.name, "' is ");
+  if (leaf.type == ElementType::kFloat32) return concat(what, reinterpret_cast<const float*>(memory)[at]);
+  return concat(what, reinterpret_cast<const std::int64_t*>(memory)[at], "; the spec says ", leaf.low[element], " .. ",
+                leaf.high[element]);
+}
+
 }  // namespace tandem::rl

@@ -89,4 +89,11 @@ template <typename Real>
   return index;
 }
 
+/// The first element of a leaf's rows that may not be: a float that is not finite, an integer beyond the leaf's bounds;
+/// nothing when all are right. `memory` is aligned for the leaf's elements.
+[[nodiscard]] std::optional<std::size_t> first_wrong_element(const Leaf& leaf, const std::byte* memory,
+                                                             std::size_t rows);
+/// "element 3 of its observation leaf 'obs' is nan", of the element that first_wrong_element() has found.
+[[nodiscard]] std::string describe_element(const Leaf& leaf, const std::byte* memory, std::size_t at);
+
 }  // namespace tandem::rl

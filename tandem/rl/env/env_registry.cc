@@ -193,6 +193,11 @@ void EnvRegistry::set_options(std::string_view id, const EnvOptionTexts& options
   }
 }
 
+void EnvRegistry::set_maker(std::string_view id, std::function<std::unique_ptr<EnvGroup>(int count)> make) {
+  (void)find(id);
+  position(entries_, id)->make = std::move(make);
+}
+
 const std::vector<EnvOption>& EnvRegistry::options(std::string_view id) const {
   const MultiAgentEntry* entry = find_multi_agent(id);
   return entry != nullptr ? entry->options : find(id).options;

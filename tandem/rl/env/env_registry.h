@@ -156,6 +156,9 @@ class EnvRegistry {
   /// Groups of this id, and its spec, have these options from now on. Throws ConfigError naming all faults of them, and
   /// when there is no environment of this id or its spec has faults with them.
   void set_options(std::string_view id, const EnvOptionTexts& options);
+  /// Groups of this id, of one agent, are made by `make` from now on; the rest of its entry stays. Throws ConfigError
+  /// when there is no such environment.
+  void set_maker(std::string_view id, std::function<std::unique_ptr<EnvGroup>(int count)> make);
   /// The options of an environment of either kind; throws when there is none of this id.
   [[nodiscard]] const std::vector<EnvOption>& options(std::string_view id) const;
 

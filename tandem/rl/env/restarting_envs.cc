@@ -31,6 +31,14 @@ std::vector<std::string> RestartBudget::take_remarks() {
   return std::exchange(remarks_, {});
 }
 
+std::uint64_t EnvOrigin::start_seed() const {
+  return failures == 0 ? seed : derive_seed(seed, SeedPurpose::kEnvGroup, failures);
+}
+
+std::string no_restart_is_left(const std::string& what, std::int64_t limit) {
+  return concat(what, "; environments have failed ", limit, " times before, which is all that env_restarts allows");
+}
+
 RestartingEnvs::RestartingEnvs(Make make, int count, std::shared_ptr<RestartBudget> budget)
     : make_(std::move(make)),
       budget_(std::move(budget)),
@@ -75,13 +83,19 @@ void RestartingEnvs::remember(std::size_t e, const EnvArrays& part) {
 }
 
 void RestartingEnvs::reset(std::span<const std::uint64_t> seeds, const EnvArrays& out) {
-  TANDEM_CHECK(seeds.size() == envs_.size(), spec_.id, ": ", seeds.size(), " seeds for ", envs_.size());
+  std::vector<EnvOrigin> origins;
+  for (const std::uint64_t seed : seeds) origins.push_back({.seed = seed});
+  reset_from(origins, out);
+}
+
+void RestartingEnvs::reset_from(std::span<const EnvOrigin> origins, const EnvArrays& out) {
+  TANDEM_CHECK(origins.size() == envs_.size(), spec_.id, ": ", origins.size(), " seeds for ", envs_.size());
   for (std::size_t e = 0; e < envs_.size(); ++e) {
     const EnvArrays& own = part(e, out);
-    envs_[e].seed = seeds[e];
-    envs_[e].failures = 0;
+    envs_[e].origin = origins[e];
+    const std::uint64_t seed = origins[e].start_seed();
     try {
-      envs_[e].group->reset(seeds.subspan(e, 1), own);
+      envs_[e].group->reset(std::span(&seed, 1), own);
     } catch (const EnvError& error) {
       restart(e, own, error.what());
     }
@@ -112,16 +126,13 @@ void RestartingEnvs::restart(std::size_t e, const EnvArrays& part, std::string w
   One& env = envs_[e];
   for (;;) {
     what.insert(0, concat("environment ", e, " of ", envs_.size(), " of a group: "));
-    if (!budget_->take(what)) {
-      throw EnvError(concat(what, "; environments have failed ", budget_->limit(),
-                            " times before, which is all that env_restarts allows"));
-    }
-    ++env.failures;
+    if (!budget_->take(what)) throw EnvError(no_restart_is_left(what, budget_->limit()));
+    ++env.origin.failures;
     try {
       // The failed environment is destroyed after its successor exists.
       env.group = make_(1);
       env.group->set_progress(progress_);
-      const std::uint64_t seed = derive_seed(env.seed, SeedPurpose::kEnvGroup, env.failures);
+      const std::uint64_t seed = env.origin.start_seed();
       env.group->reset(std::span(&seed, 1), part);
       return;
     } catch (const EnvError& error) {
@@ -147,8 +158,8 @@ std::vector<std::byte> RestartingEnvs::save() const {
   writer.put(kStateFormat);
   writer.put(std::uint64_t{envs_.size()});
   for (const One& env : envs_) {
-    writer.put(env.seed);
-    writer.put(env.failures);
+    writer.put(env.origin.seed);
+    writer.put(env.origin.failures);
     writer.put_bytes(env.group->save());
   }
   return writer.take();
@@ -159,8 +170,8 @@ void RestartingEnvs::load(std::span<const std::byte> state, const EnvArrays& out
   reader.expect(kStateFormat, "its format");
   reader.expect(std::uint64_t{envs_.size()}, "its number of environments");
   for (std::size_t e = 0; e < envs_.size(); ++e) {
-    envs_[e].seed = reader.get<std::uint64_t>();
-    envs_[e].failures = reader.get<std::uint64_t>();
+    envs_[e].origin.seed = reader.get<std::uint64_t>();
+    envs_[e].origin.failures = reader.get<std::uint64_t>();
     const EnvArrays& own = part(e, out);
     envs_[e].group->load(reader.get_bytes(), own);
     remember(e, own);

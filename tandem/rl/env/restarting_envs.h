@@ -27,10 +27,13 @@ class RestartBudget {
  public:
   /// A limit of 0 makes every failure end the run.
   explicit RestartBudget(std::int64_t limit) : limit_(limit) {}
+  virtual ~RestartBudget() = default;
+  RestartBudget(const RestartBudget&) = delete;
+  RestartBudget& operator=(const RestartBudget&) = delete;
 
   /// Counts one failure, which `what` describes. Returns false, and counts nothing, when there have been `limit`
-  /// already.
-  [[nodiscard]] bool take(const std::string& what);
+  /// already. In a worker process the training is asked (isolated/env_worker.h).
+  [[nodiscard]] virtual bool take(const std::string& what);
   /// The failures that are allowed, and those that there have been.
   [[nodiscard]] std::int64_t limit() const { return limit_; }
   [[nodiscard]] std::int64_t used() const;
@@ -44,6 +47,18 @@ class RestartBudget {
   std::int64_t used_ TANDEM_GUARDED_BY(mutex_) = 0;
   std::vector<std::string> remarks_ TANDEM_GUARDED_BY(mutex_);
 };
+
+/// Where the episodes of an environment come from: the seed of its last reset(), and how often it was made anew since
+/// then.
+struct EnvOrigin {
+  std::uint64_t seed = 0, failures = 0;
+
+  /// What the generator of the environment begins with.
+  [[nodiscard]] std::uint64_t start_seed() const;
+};
+
+/// What a failure says that no restart follows, because the budget is used up.
+[[nodiscard]] std::string no_restart_is_left(const std::string& what, std::int64_t limit);
 
 /// A group that looks like the one that `make` makes, and lives on when environments fail.
 class RestartingEnvs final : public EnvGroup {
@@ -60,6 +75,10 @@ class RestartingEnvs final : public EnvGroup {
   /// Sets the counts of failures back to 0, so that equal seeds give equal restarts. The budget stays as it is. Throws
   /// EnvError when the budget is used up.
   void reset(std::span<const std::uint64_t> seeds, const EnvArrays& out) override;
+  /// As reset(), of environments that were made anew before, as in a process that is gone.
+  void reset_from(std::span<const EnvOrigin> origins, const EnvArrays& out);
+  /// Of environment `env`, below size().
+  [[nodiscard]] EnvOrigin origin(std::size_t env) const { return envs_[env].origin; }
   /// Throws EnvError with the failure when the budget is used up, and for actions outside their space.
   void step(const EnvActions& actions, const EnvArrays& out) override;
   void set_progress(double share) override {
@@ -77,9 +96,7 @@ class RestartingEnvs final : public EnvGroup {
   // One environment, in a group of its own so that it can be replaced alone.
   struct One {
     std::unique_ptr<EnvGroup> group;
-    // `seed` is the one of the last reset(), and `failures` counts since then; both decide the seed of a restart.
-    std::uint64_t seed = 0;
-    std::uint64_t failures = 0;
+    EnvOrigin origin = {};
     // By leaf: the last observation that was seen of it, which is final when the next step fails.
     std::vector<std::vector<std::byte>> seen = {};
   };

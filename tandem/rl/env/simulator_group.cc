@@ -10,29 +10,6 @@
 namespace tandem::rl {
 namespace {
 
-// The first element of a leaf's rows that may not be, from all rows.
-std::optional<std::size_t> first_fault(const Leaf& leaf, const std::byte* memory, std::size_t rows) {
-  const std::size_t elements = static_cast<std::size_t>(leaf.count()) * rows;
-  if (leaf.type == ElementType::kFloat32)
-    return first_not_finite(std::span(reinterpret_cast<const float*>(memory), elements));
-  if (leaf.type == ElementType::kUInt8 || leaf.low.empty()) return std::nullopt;
-  const auto* numbers = reinterpret_cast<const std::int64_t*>(memory);
-  for (std::size_t i = 0; i < elements; ++i) {
-    const auto number = static_cast<double>(numbers[i]);
-    const std::size_t element = i % leaf.low.size();
-    if (number < leaf.low[element] || number > leaf.high[element]) return i;
-  }
-  return std::nullopt;
-}
-
-std::string describe_fault(const Leaf& leaf, const std::byte* memory, std::size_t at) {
-  const std::size_t element = at % static_cast<std::size_t>(leaf.count());
-  const std::string what = concat("element ", element, " of its observation leaf '", leaf.name, "' is ");
-  if (leaf.type == ElementType::kFloat32) return concat(what, reinterpret_cast<const float*>(memory)[at]);
-  return concat(what, reinterpret_cast<const std::int64_t*>(memory)[at], "; the spec says ", leaf.low[element], " .. ",
-                leaf.high[element]);
-}
-
 // Throws ConfigError where a simulator lacks a member that its spec needs, or has a mask that its spec does not
 // announce, or its spec lists what it cannot tell.
 void check_members(const Spec& spec, const AnySimulator::Has& has) {
@@ -194,8 +171,8 @@ class SimulatorGroup final : public EnvGroup {
       fail(*at, concat("its reward is ", out.reward[*at]));
     for (std::size_t l = 0; l < spec_.observation.size(); ++l) {
       const Leaf& leaf = spec_.observation[l];
-      if (const auto at = first_fault(leaf, out.observation[l], rows))
-        fail(*at / static_cast<std::size_t>(leaf.count()), describe_fault(leaf, out.observation[l], *at));
+      if (const auto at = first_wrong_element(leaf, out.observation[l], rows))
+        fail(*at / static_cast<std::size_t>(leaf.count()), describe_element(leaf, out.observation[l], *at));
     }
   }
   // The same of one observation, without its place.
@@ -203,7 +180,7 @@ class SimulatorGroup final : public EnvGroup {
     for (std::size_t l = 0; l < spec_.observation.size(); ++l) {
       const Leaf& leaf = spec_.observation[l];
       const std::byte* memory = out.observation[l] + e * leaf.bytes();
-      if (const auto at = first_fault(leaf, memory, 1)) throw EnvError(describe_fault(leaf, memory, *at));
+      if (const auto at = first_wrong_element(leaf, memory, 1)) throw EnvError(describe_element(leaf, memory, *at));
     }
   }
 

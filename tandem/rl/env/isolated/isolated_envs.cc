@@ -1,0 +1,237 @@
+#include "tandem/rl/env/isolated/isolated_envs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "tandem/base/check.h"
+#include "tandem/base/text.h"
+#include "tandem/rl/env/env_faults.h"
+
+namespace tandem::rl {
+
+IsolatedEnvs::IsolatedEnvs(Spec spec, int count, IsolationOptions options, std::shared_ptr<RestartBudget> budget)
+    : spec_(std::move(spec)),
+      options_(std::move(options)),
+      budget_(std::move(budget)),
+      layout_(layout_of(spec_, count, static_cast<std::uint32_t>(options_.spin.limit.count()))),
+      task_(options_.task) {
+  held_->origins.resize(static_cast<std::size_t>(count));
+  task_.environments = count;
+  if (budget_) task_.restarts = budget_->limit();
+  if (!budget_) return;
+  for (const LeafEntry& leaf : layout_.leaves) seen_.leaves.emplace_back(leaf.row_bytes * rows());
+  seen_.mask.resize(rows() * layout_.table.mask_elements);
+  held_->fresh = seen_;
+}
+
+WorkerLink& IsolatedEnvs::link() const {
+  if (!held_->link) {
+    held_->link = std::make_unique<WorkerLink>(layout_, options_, task_, budget_.get());
+    held_->link->set_progress(held_->progress);
+  }
+  return *held_->link;
+}
+
+void IsolatedEnvs::begin_episodes() const {
+  WorkerLink& worker = link();
+  const RegionTable& table = layout_.table;
+  for (std::size_t e = 0; e < rows(); ++e) {
+    worker.region().array<std::uint64_t>(table.seeds)[e] = held_->origins[e].seed;
+    worker.region().array<std::uint64_t>(table.failures)[e] = held_->origins[e].failures;
+    worker.region().array<std::uint64_t>(table.start_seeds)[e] = held_->origins[e].start_seed();
+  }
+  (void)worker.call(WorkerCommand::kReset);
+}
+
+void IsolatedEnvs::restart(std::string what) const {
+  for (;;) {
+    held_->link.reset();
+    if (!budget_) throw EnvError(concat(spec_.id, ": ", what, "; with env_restarts it would be started again"));
+    if (!budget_->take(what)) throw EnvError(concat(spec_.id, ": ", no_restart_is_left(what, budget_->limit())));
+    for (EnvOrigin& origin : held_->origins) ++origin.failures;
+    try {
+      begin_episodes();
+      EnvArrays fresh;
+      for (std::vector<std::byte>& leaf : held_->fresh.leaves) fresh.observation.push_back(leaf.data());
+      fresh.action_mask = held_->fresh.mask.data();
+      return copy_shown(fresh);
+    } catch (const WorkerLost& lost) {
+      what = lost.what();
+    }
+  }
+}
+
+void IsolatedEnvs::reset(std::span<const std::uint64_t> seeds, const EnvArrays& out) {
+  TANDEM_CHECK(seeds.size() == rows(), spec_.id, ": ", seeds.size(), " seeds for ", rows());
+  for (std::size_t e = 0; e < rows(); ++e) held_->origins[e] = {.seed = seeds[e]};
+  held_->is_cut_short = false;
+  try {
+    begin_episodes();
+    copy_shown(out);
+    return remember(out);
+  } catch (const WorkerLost& lost) {
+    restart(lost.what());
+  }
+  show_fresh(out);
+}
+
+// Actions are checked first: a bad action is the caller's fault and must not cost a worker.
+void IsolatedEnvs::step(const EnvActions& actions, const EnvArrays& out) {
+  check_actions(spec_, rows(), actions);
+  if (!std::exchange(held_->is_cut_short, false)) {
+    try {
+      WorkerLink& worker = link();
+      const void* const from = actions.box != nullptr ? static_cast<const void*>(actions.box) : actions.discrete;
+      const std::size_t size = actions.box != nullptr ? sizeof(float) : sizeof(std::int64_t);
+      std::memcpy(worker.region().at(layout_.table.actions), from, rows() * layout_.table.action_elements * size);
+      (void)worker.call(WorkerCommand::kStep);
+      copy_step(out);
+      return remember(out);
+    } catch (const WorkerLost& lost) {
+      restart(lost.what());
+    }
+  }
+  end_episodes(out);
+}
+
+void IsolatedEnvs::set_progress(double share) {
+  held_->progress = share;
+  // A worker that is lost shows itself in the next step.
+  try {
+    if (held_->link) held_->link->set_progress(share);
+  } catch (const WorkerLost& lost) {
+    restart(lost.what());
+    held_->is_cut_short = true;
+  }
+}
+
+bool IsolatedEnvs::can_save() const { return link().can_save(); }
+
+std::vector<std::byte> IsolatedEnvs::save() const {
+  const auto its_state = [this] { return link().take(link().call(WorkerCommand::kSave)); };
+  try {
+    return its_state();
+  } catch (const WorkerLost& lost) {
+    restart(lost.what());
+    held_->is_cut_short = true;
+  }
+  return its_state();
+}
+
+void IsolatedEnvs::load(std::span<const std::byte> state, const EnvArrays& out) {
+  WorkerLink& worker = link();
+  worker.give(state);
+  (void)worker.call(WorkerCommand::kLoad);
+  held_->is_cut_short = false;
+  const RegionTable& table = layout_.table;
+  for (std::size_t e = 0; e < rows(); ++e) {
+    held_->origins[e] = {.seed = worker.region().array<std::uint64_t>(table.seeds)[e],
+                         .failures = worker.region().array<std::uint64_t>(table.failures)[e]};
+  }
+  copy_shown(out);
+}
+
+void IsolatedEnvs::blame(std::size_t env, const std::string& what) const {
+  held_->link->fail(concat("wrote, for environment ", env, ", what its spec does not allow: ", what));
+}
+
+// Judged after it was copied: the worker may change its memory at any time.
+void IsolatedEnvs::copy_shown(const EnvArrays& out) const {
+  const std::size_t count = rows();
+  const EnvRegion& region = link().region();
+  for (std::size_t l = 0; l < layout_.leaves.size(); ++l) {
+    const std::size_t bytes = count * layout_.leaves[l].row_bytes;
+    std::memcpy(out.observation[l], region.at(layout_.leaves[l].observation), bytes);
+    const Leaf& leaf = spec_.observation[l];
+    if (const auto at = first_wrong_element(leaf, out.observation[l], count))
+      blame(*at / static_cast<std::size_t>(leaf.count()), describe_element(leaf, out.observation[l], *at));
+  }
+  if (!spec_.has_action_mask) return;
+  const std::size_t options = layout_.table.mask_elements;
+  std::memcpy(out.action_mask, region.at(layout_.table.mask), count * options);
+  for (std::size_t e = 0; e < count; ++e) {
+    try {
+      check_mask(spec_.action, {out.action_mask + e * options, options});
+    } catch (const EnvError& error) {
+      blame(e, error.what());
+    }
+  }
+}
+
+void IsolatedEnvs::copy_step(const EnvArrays& out) const {
+  const std::size_t count = rows();
+  const EnvRegion& region = link().region();
+  std::memcpy(out.reward, region.at(layout_.table.reward), count * sizeof(double));
+  std::memcpy(out.terminated, region.at(layout_.table.terminated), count);
+  std::memcpy(out.truncated, region.at(layout_.table.truncated), count);
+  if (const auto at = first_not_finite(std::span<const double>(out.reward, count)))
+    blame(*at, concat("its reward is ", out.reward[*at]));
+  unsigned most = 0;
+  for (std::size_t e = 0; e < count; ++e)
+    most = std::max({most, unsigned{out.terminated[e]}, unsigned{out.truncated[e]}});
+  if (most > 1) blame(0, concat("a flag of an episode's end is ", most, "; they are 0 or 1"));
+  copy_ends(out);
+  copy_shown(out);
+}
+
+void IsolatedEnvs::copy_ends(const EnvArrays& out) const {
+  const EnvRegion& region = link().region();
+  for (std::size_t e = 0; e < rows(); ++e) {
+    if (out.terminated[e] == 0 && out.truncated[e] == 0) continue;
+    for (std::size_t l = 0; l < out.final_observation.size(); ++l) {
+      const LeafEntry& entry = layout_.leaves[l];
+      std::byte* const row = out.final_observation[l] + e * entry.row_bytes;
+      std::memcpy(row, region.at(entry.final_observation) + e * entry.row_bytes, entry.row_bytes);
+      if (const auto at = first_wrong_element(spec_.observation[l], row, 1))
+        blame(e, describe_element(spec_.observation[l], row, *at));
+    }
+    const std::size_t metrics = spec_.metrics.size();
+    if (out.metrics == nullptr || metrics == 0) continue;
+    double* const values = out.metrics + e * metrics;
+    std::memcpy(values, region.array<double>(layout_.table.metric_values) + e * metrics, metrics * sizeof(double));
+    const auto infinite = std::find_if(values, values + metrics, [](double value) { return std::isinf(value); });
+    if (infinite != values + metrics)
+      blame(e,
+            concat("its metric ", spec_.metrics[static_cast<std::size_t>(infinite - values)].name, " is ", *infinite));
+  }
+}
+
+// The step that was lost, as RestartingEnvs writes it of an environment that fails.
+void IsolatedEnvs::end_episodes(const EnvArrays& out) {
+  const std::size_t count = rows();
+  for (std::size_t l = 0; l < out.final_observation.size(); ++l)
+    std::memcpy(out.final_observation[l], seen_.leaves[l].data(), seen_.leaves[l].size());
+  std::fill_n(out.reward, count, 0.0);
+  std::fill_n(out.terminated, count, std::uint8_t{0});
+  std::fill_n(out.truncated, count, std::uint8_t{1});
+  if (out.metrics != nullptr)
+    std::fill_n(out.metrics, count * spec_.metrics.size(), std::numeric_limits<double>::quiet_NaN());
+  show_fresh(out);
+}
+
+void IsolatedEnvs::show_fresh(const EnvArrays& out) {
+  const Shown& fresh = held_->fresh;
+  for (std::size_t l = 0; l < fresh.leaves.size(); ++l)
+    std::memcpy(out.observation[l], fresh.leaves[l].data(), fresh.leaves[l].size());
+  if (spec_.has_action_mask) std::ranges::copy(fresh.mask, out.action_mask);
+  remember(out);
+}
+
+void IsolatedEnvs::remember(const EnvArrays& out) {
+  if (!budget_) return;
+  for (std::size_t l = 0; l < seen_.leaves.size(); ++l)
+    std::memcpy(seen_.leaves[l].data(), out.observation[l], seen_.leaves[l].size());
+}
+
+EnvRegistry with_isolated(const EnvRegistry& environments, const IsolationOptions& options) {
+  EnvRegistry known = environments;
+  known.set_maker(options.task.env, [spec = environments.spec(options.task.env), options](int count) {
+    return std::make_unique<IsolatedEnvs>(spec, count, options, nullptr);
+  });
+  return known;
+}
+
+}  // namespace tandem::rl

@@ -1,0 +1,88 @@
+// rl/env/isolated/isolated_envs.h: a group whose environments live in a process of their own, which may crash, exit,
+// leak or hang without the training's.
+//
+// The numbers are those of the same group in this process, and so are the bytes of save(): a run may go on with or
+// without. Where there is a budget of restarts, the environments are RestartingEnvs in the worker, which asks this side
+// before it makes one anew; and a worker that is lost is started again: the step counts as cut short in each of its
+// environments, which begin new episodes with the seeds that a failure of each would give them. That is one failure of
+// the budget.
+//
+// The worker is started at the first call that needs it. Environments draw no pictures here.
+// Threads: single-thread, as every EnvGroup; a second thread keeps the process. Blocking: each call, until the worker
+// has answered or the deadline of the options. A destructor ends the worker.
+// Errors: EnvError when a worker is lost and no restart is left; ConfigError when it cannot be started.
+#pragma once
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tandem/rl/env/env_group.h"
+#include "tandem/rl/env/env_registry.h"
+#include "tandem/rl/env/isolated/worker_link.h"
+
+namespace tandem::rl {
+
+class IsolatedEnvs final : public EnvGroup {
+ public:
+  /// `spec` is that of options.task.env. `budget`: null, every failure ends the run. Throws ConfigError when count < 1.
+  IsolatedEnvs(Spec spec, int count, IsolationOptions options, std::shared_ptr<RestartBudget> budget);
+
+  [[nodiscard]] const Spec& spec() const override { return spec_; }
+  [[nodiscard]] int size() const override { return static_cast<int>(held_->origins.size()); }
+  void reset(std::span<const std::uint64_t> seeds, const EnvArrays& out) override;
+  void step(const EnvActions& actions, const EnvArrays& out) override;
+  void set_progress(double share) override;
+  /// Starts the worker.
+  [[nodiscard]] bool can_save() const override;
+  /// A worker that is lost here is started again, too; its episodes end with the next step.
+  [[nodiscard]] std::vector<std::byte> save() const override;
+  /// A failure here is thrown, as in RestartingEnvs.
+  void load(std::span<const std::byte> state, const EnvArrays& out) override;
+
+ private:
+  // Observations and masks in memory of our own.
+  struct Shown {
+    std::vector<std::vector<std::byte>> leaves;
+    std::vector<std::uint8_t> mask;
+  };
+  // The worker, which is null before it is needed and after it was lost, and what does not die with it. A struct behind
+  // a pointer, since const members change it as well.
+  struct Held {
+    std::unique_ptr<WorkerLink> link = nullptr;
+    std::vector<EnvOrigin> origins = {};
+    double progress = 0;
+    // The episodes that were under way have ended, and `fresh` is the begin of the next ones; no step has told so yet.
+    bool is_cut_short = false;
+    Shown fresh = {};
+  };
+
+  [[nodiscard]] std::size_t rows() const { return held_->origins.size(); }
+  // The worker, which is started if there is none.
+  WorkerLink& link() const;
+  void begin_episodes() const;
+  // Starts workers until one has begun new episodes, each for one failure of the budget.
+  void restart(std::string what) const;
+  // Copy what the worker shows, and judge it: WorkerLost, after the worker was killed.
+  void copy_shown(const EnvArrays& out) const;
+  void copy_step(const EnvArrays& out) const;
+  void copy_ends(const EnvArrays& out) const;
+  // Keeps what is shown, for the case that the next step is lost.
+  void remember(const EnvArrays& out);
+  void end_episodes(const EnvArrays& out);
+  void show_fresh(const EnvArrays& out);
+  [[noreturn]] void blame(std::size_t env, const std::string& what) const;
+
+  const Spec spec_;
+  const IsolationOptions options_;
+  const std::shared_ptr<RestartBudget> budget_;  // shared with the other groups of the run; may be null
+  const RegionLayout layout_;
+  WorkerTask task_;
+  Shown seen_;  // what was shown last, which is final when a step is lost
+  const std::unique_ptr<Held> held_ = std::make_unique<Held>();
+};
+
+/// `environments`, in which groups of options.task.env are isolated, without restarts.
+[[nodiscard]] EnvRegistry with_isolated(const EnvRegistry& environments, const IsolationOptions& options);
+
+}  // namespace tandem::rl

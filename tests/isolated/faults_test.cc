@@ -1,0 +1,223 @@
+// A worker that crashes, ends, hangs, leaks or writes nonsense costs a restart, and never the training.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <csignal>
+#include <map>
+
+#include "tandem/base/error.h"
+#include "tandem/base/testing/message_of.h"
+#include "tests/isolated/both.h"
+
+namespace tandem::rl::isolated_test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr int kCount = 3;
+
+Task troubled(const std::string& fault, int at = 8) {
+  return {"Troubled-v0", {TROUBLED_PLUGIN}, {{"fault", fault}, {"at", concat(at)}}};
+}
+
+// What workers print, with their processes.
+struct Heard {
+  std::mutex mutex;
+  std::multimap<pid_t, std::string> lines;
+};
+
+struct Group {
+  explicit Group(const std::string& fault, std::int64_t limit = 2, IsolationOptions options = {}) {
+    const Task task = troubled(fault);
+    options.task = task.isolation().task;
+    options.tell = [heard = heard](pid_t process, const std::string& line) {
+      const std::lock_guard lock(heard->mutex);
+      heard->lines.emplace(process, line);
+    };
+    stepped.emplace(std::make_unique<IsolatedEnvs>(task.registry().spec(task.env), kCount, options, budget(limit)));
+    stepped->reset();
+  }
+  std::shared_ptr<RestartBudget> budget(std::int64_t limit) {
+    if (limit >= 0) restarts = std::make_shared<RestartBudget>(limit);
+    return restarts;
+  }
+  void steps(int count) {
+    for (int i = 0; i < count; ++i) stepped->step();
+  }
+  [[nodiscard]] const EnvBuffers& shown() const { return stepped->buffers(); }
+
+  const std::shared_ptr<Heard> heard = std::make_shared<Heard>();
+  std::shared_ptr<RestartBudget> restarts;
+  std::optional<Stepped> stepped;
+};
+
+bool has_children() { return ::waitpid(-1, nullptr, WNOHANG) >= 0 || errno != ECHILD; }
+
+// The third step of three environments is the one in which the eighth step of the process is made.
+void expect_restart(Group& group, const ::testing::Matcher<std::string>& says) {
+  group.steps(2);
+  std::array<float, kCount> begins{};
+  for (std::size_t e = 0; e < kCount; ++e) begins[e] = group.shown().observation<float>(e)[0];
+  group.steps(1);
+  EXPECT_THAT(group.shown().reward(), Each(0.0));
+  EXPECT_THAT(group.shown().terminated(), Each(0));
+  EXPECT_THAT(group.shown().truncated(), Each(1));
+  for (std::size_t e = 0; e < kCount; ++e) {
+    EXPECT_THAT(group.shown().final_observation<float>(e), ElementsAre(begins[e], 2.0F));
+    EXPECT_EQ(group.shown().observation<float>(e)[1], 0.0F);
+    EXPECT_NE(group.shown().observation<float>(e)[0], begins[e]);
+  }
+  EXPECT_EQ(group.restarts->used(), 1);
+  EXPECT_THAT(group.restarts->take_remarks(), ElementsAre(AllOf(HasSubstr("1 of 2 times"), says)));
+  group.steps(2);
+  EXPECT_THAT(group.shown().truncated(), Each(0));
+  EXPECT_EQ(group.shown().observation<float>(1)[1], 2.0F);
+  // The third life, and no fourth.
+  const std::string message = message_of<EnvError>([&] { group.steps(4); });
+  EXPECT_THAT(message, AllOf(says, HasSubstr("failed 2 times before, which is all that env_restarts allows")));
+  group.stepped.reset();
+  EXPECT_FALSE(has_children());
+}
+
+struct Fault {
+  std::string name, says;
+};
+
+class WorkerFaultTest : public ::testing::TestWithParam<Fault> {};
+
+TEST_P(WorkerFaultTest, CostsARestartUntilNoneIsLeft) {
+  Group group(GetParam().name);
+  expect_restart(group, HasSubstr(GetParam().says));
+}
+
+INSTANTIATE_TEST_SUITE_P(Ends, WorkerFaultTest,
+                         ::testing::Values(Fault{"segv", "was killed by SIGSEGV in a step"},
+                                           Fault{"exit", "ended with exit code 0 in a step"},
+                                           Fault{"_exit", "ended with exit code 0 in a step"},
+                                           Fault{"kill", "was killed by SIGKILL in a step"},
+                                           Fault{"thread", "was killed by SIGABRT in a step"},
+                                           Fault{"signals", "was killed by SIGTERM in a step"}),
+                         [](const auto& its) { return its.param.name == "_exit" ? "exit_at_once" : its.param.name; });
+
+TEST(WorkerFaultsTest, AStepThatHangsEndsWithTheDeadline) {
+  for (const std::string fault : {"hang", "stop"}) {
+    Group group(fault, 2, {.deadline = std::chrono::milliseconds(300)});
+    expect_restart(group, AllOf(HasSubstr("did not answer for 0.3 s (env_deadline_seconds)"), HasSubstr("in a step")));
+  }
+}
+
+TEST(WorkerFaultsTest, ALeakEndsAtTheLimitOfMemory) {
+  Group group("leak", 2, {.most_memory = 64 << 20});
+  expect_restart(group, AllOf(HasSubstr("64 are allowed (env_memory_mb)"), HasSubstr("in a step")));
+}
+
+TEST(WorkerFaultsTest, DescriptorsThatAreClosedCostARestart) {
+  Group group("close");
+  group.steps(4);
+  EXPECT_EQ(group.restarts->used(), 1);
+  EXPECT_THAT(group.shown().truncated(), Each(1));
+  group.steps(2);
+  EXPECT_THAT(group.restarts->take_remarks(), ElementsAre(HasSubstr("ended with exit code 3 in a step")));
+}
+
+TEST(WorkerFaultsTest, WhatItPrintsIsHandedOnAndTheMemoryKeepsItsLength) {
+  for (const std::string fault : {"print", "flood", "shorten"}) {
+    Group group(fault);
+    group.steps(6);
+    EXPECT_EQ(group.restarts->used(), 0) << fault;
+    group.stepped.reset();  // the rest of the output has been handed on then
+    std::size_t bytes = 0;
+    std::string all;
+    for (const auto& [process, line] : group.heard->lines) {
+      bytes += line.size();
+      if (bytes < 1000) all += line + "\n";
+    }
+    if (fault == "print") {
+      EXPECT_THAT(all, AllOf(HasSubstr("a line of output"), HasSubstr("a line of errors")));
+    }
+    if (fault == "flood") {
+      EXPECT_EQ(bytes, 5'000'000u);
+    }
+    if (fault == "shorten") {
+      EXPECT_EQ(all, "");
+    }
+  }
+}
+
+TEST(WorkerFaultsTest, WithoutRestartsAFailureIsAnEnvErrorThatSaysHow) {
+  Group group("segv", -1);
+  EXPECT_THAT(message_of<EnvError>([&] { group.steps(3); }),
+              AllOf(HasSubstr("Troubled-v0: the worker process "), HasSubstr("of 3 environments was killed by SIGSEGV"),
+                    HasSubstr("with env_restarts it would be started again")));
+  group.stepped->reset();  // a new worker
+  group.steps(2);
+  Group throwing("throw", -1);
+  EXPECT_THAT(message_of<EnvError>([&] { throwing.steps(3); }),
+              HasSubstr("environment 1 of 3 in step 3 of its episode: the simulator fell over"));
+}
+
+TEST(WorkerFaultsTest, WhatItWritesOverTheMemoryIsNotBelieved) {
+  Group alone("scribble", -1);
+  EXPECT_THAT(message_of<EnvError>([&] { alone.steps(3); }),
+              AllOf(HasSubstr("wrote, for environment 0, what its spec does not allow"), HasSubstr("and was killed")));
+  // With restarts the worker itself may find some of it, before this side finds the rest.
+  Group group("scribble", 9);
+  group.steps(5);
+  EXPECT_GE(group.restarts->used(), 1);
+  EXPECT_THAT(group.restarts->take_remarks(), ::testing::Contains(HasSubstr("what its spec does not allow")));
+  EXPECT_EQ(group.shown().observation<float>(0)[1], 2.0F);
+}
+
+// A worker that speaks the protocol, and lies in it.
+std::string message_about(const std::string& lie) {
+  const Task task{"CartPole-v1"};
+  IsolationOptions options = task.isolation();
+  options.command = {"/proc/self/exe", "env-liar", lie};
+  IsolatedEnvs group(task.registry().spec(task.env), 2, options, nullptr);
+  EnvBuffers buffers(group);
+  return message_of<EnvError>([&] {
+    group.reset(seeds(2), buffers.arrays());
+    (void)group.save();
+  });
+}
+
+TEST(WorkerFaultsTest, ALiarIsKilledAndNamed) {
+  EXPECT_THAT(message_about("state"), HasSubstr("says that its state has 1152921504606846976 bytes"));
+  EXPECT_THAT(message_about("piece"), HasSubstr("handed over a piece of 1099511627776 bytes of a state of 1000"));
+  EXPECT_THAT(message_about("nothing"), HasSubstr("handed over a piece of 0 bytes"));
+  EXPECT_THAT(message_about("word"), HasSubstr("answered with the unknown word 77"));
+  EXPECT_LE(message_about("text").size(), 5 * kMostAnswerText);  // as it is printed
+  EXPECT_FALSE(has_children());
+}
+
+// Killed between two steps, as by a system that is short of memory.
+TEST(WorkerFaultsTest, AWorkerThatIsLostBetweenStepsIsStartedAgainForASaveToo) {
+  Group group("print");
+  group.steps(4);
+  pid_t process = 0;
+  while (process == 0) {
+    const std::lock_guard lock(group.heard->mutex);
+    if (!group.heard->lines.empty()) process = group.heard->lines.begin()->first;
+  }
+  ASSERT_EQ(::kill(process, SIGKILL), 0);
+  const std::vector<std::byte> state = group.stepped->group().save();
+  EXPECT_EQ(group.restarts->used(), 1);
+  group.steps(1);
+  EXPECT_THAT(group.shown().truncated(), Each(1));
+  EXPECT_EQ(group.shown().final_observation<float>(0)[1], 4.0F);
+  // A run that goes on from there has the new episodes.
+  Group later("none");
+  later.stepped->load(state);
+  EXPECT_EQ(later.shown().observation<float>(0)[0], group.shown().observation<float>(0)[0]);
+  later.steps(1);
+  group.steps(1);
+  EXPECT_EQ(later.shown().observation<float>(2)[1], group.shown().observation<float>(2)[1]);
+}
+
+}  // namespace
+}  // namespace tandem::rl::isolated_test

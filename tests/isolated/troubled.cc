@@ -1,0 +1,121 @@
+// A plugin whose environment does what no environment should: at the step `at` of its process, over all of its
+// environments, what the option `fault` says; or throws at the step `at` of each episode (fragile).
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tandem/rl/env/plugin.h"
+
+namespace {
+
+using tandem::rl::NumpyGenerator;
+using tandem::rl::StepResult;
+
+// The memory that is shared with the training, full of ones.
+void scribble() {
+  struct stat status {};
+  if (::fstat(4, &status) != 0) std::abort();
+  const auto bytes = static_cast<std::size_t>(status.st_size);
+  void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, 4, 0);
+  if (memory == MAP_FAILED) std::abort();
+  std::memset(memory, 0xFF, bytes);
+}
+
+// Until the process is ended from outside.
+void leak() {
+  for (;;) {
+    constexpr std::size_t kBytes = 8 << 20;
+    char* const lost = static_cast<char*>(std::malloc(kBytes));
+    if (lost == nullptr) std::abort();
+    std::memset(lost, 1, kBytes);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+void wait_for_ever() {
+  for (;;) ::pause();
+}
+
+void misbehave(const std::string& fault) {
+  if (fault == "segv") ::raise(SIGSEGV);
+  if (fault == "exit") std::exit(0);  // NOLINT(concurrency-mt-unsafe): that is the point
+  if (fault == "_exit") ::_exit(0);
+  if (fault == "kill") ::raise(SIGKILL);
+  if (fault == "stop") ::raise(SIGSTOP);
+  if (fault == "hang") wait_for_ever();
+  if (fault == "leak") leak();
+  if (fault == "throw") throw std::runtime_error("the simulator fell over");
+  if (fault == "thread") std::thread([] { throw std::runtime_error("a thread of the simulator"); }).join();
+  if (fault == "scribble") scribble();
+  if (fault == "shorten" && ::ftruncate(4, 0) == 0) std::abort();
+  if (fault == "signals") {
+    for (const int number : {SIGTERM, SIGINT, SIGPIPE, SIGCHLD}) std::signal(number, SIG_DFL);
+    ::raise(SIGTERM);
+  }
+  if (fault == "close") {
+    for (int descriptor = 0; descriptor < 64; ++descriptor) ::close(descriptor);
+  }
+  if (fault == "print") {
+    std::puts("a line of output\x1b[2J");
+    std::fflush(stdout);
+    std::fputs("a line of errors\n", stderr);
+  }
+  if (fault == "flood") {
+    const std::string line(1000, 'x');
+    for (int i = 0; i < 5000; ++i) std::puts(line.c_str());
+    std::fflush(stdout);
+  }
+}
+
+struct Troubled {
+  using Shown = std::array<float, 2>;  // where the episode began, steps
+  struct Options {
+    std::string fault = "none";
+    std::int64_t at = 1;
+  };
+  static tandem::rl::OptionsOf<Options> options() {
+    return {{"fault", &Options::fault, "What it does."}, {"at", &Options::at, "In which step.", {.least = 1}}};
+  }
+  void configure(const Options& options) { its = options; }
+  static tandem::rl::Spec spec() {
+    return {.id = "Troubled-v0",
+            .observation = {{.shape = {2}}},
+            .action = tandem::rl::Discrete{2},
+            .max_episode_steps = 40};
+  }
+  Shown reset(NumpyGenerator& random) {
+    shown = {static_cast<float>(random.uniform(0, 1)), 0.0F};
+    return shown;
+  }
+  StepResult<Shown> step(std::int64_t action) {
+    static std::int64_t steps = 0;
+    if (++steps == its.at) misbehave(its.fault);
+    if (its.fault == "fragile" && shown[1] + 1 == static_cast<float>(its.at)) throw std::runtime_error("it fell over");
+    ++shown[1];
+    return {.observation = shown, .reward = static_cast<double>(action), .terminated = shown[1] >= 25};
+  }
+  [[nodiscard]] Shown save() const { return shown; }
+  Shown load(std::span<const std::byte> state) {
+    std::memcpy(shown.data(), state.data(), sizeof shown);
+    return shown;
+  }
+  Options its;
+  Shown shown{};
+};
+
+}  // namespace
+
+TANDEM_ENV_PLUGIN(Troubled);
