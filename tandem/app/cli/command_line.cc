@@ -270,6 +270,9 @@ class CommandLine {
       std::tie(check_.env, check_.plugins, check_.output) = std::tuple(name_, plugins(), output());
       return check_;
     });
+    // The empty group hides the command from the help: only this program gives it.
+    CLI::App& worker = *add("env-worker", "").group("");
+    reads(worker, [](Faults&) { return EnvWorkerCommand{}; });
     CLI::App& version = add("version", "Says what this program is made of.", "tandem version");
     add_json(version);
     reads(version, [this](Faults&) { return VersionCommand{output()}; });

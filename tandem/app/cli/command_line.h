@@ -113,6 +113,8 @@ struct EnvsCommand {
   std::vector<std::filesystem::path> plugins = {};
   Output output = Output::kText;
 };
+/// Serves the environments of a training, which starts this program again with it.
+struct EnvWorkerCommand {};
 /// The program to launch is any program, with its arguments, in `options`.
 struct LaunchCommand {
   LaunchOptions options;
@@ -148,8 +150,8 @@ struct HelpCommand {
 /// One alternative for each command; run_program() visits it, so a new command does not compile before it has a
 /// function there.
 using Command = std::variant<TrainCommand, ResumeCommand, EvalCommand, InspectCommand, TopCommand, PlotCommand,
-                             ExportCommand, EnvsCommand, CheckCommand, LaunchCommand, SimulateScaleCommand, TuneCommand,
-                             VersionCommand, HelpCommand>;
+                             ExportCommand, EnvsCommand, CheckCommand, EnvWorkerCommand, LaunchCommand,
+                             SimulateScaleCommand, TuneCommand, VersionCommand, HelpCommand>;
 
 /// Reads the command line. --help and --version are results, too, and not exceptions: the caller prints them and ends
 /// with code 0. Single-thread.

@@ -35,6 +35,8 @@ namespace tandem::app {
 /// Plays an environment with random actions and says what is wrong with it.
 [[nodiscard]] ExitCode run_command(const CheckCommand& command, rl::EnvRegistry environments);
 [[nodiscard]] ExitCode run_command(const EnvsCommand& command, rl::EnvRegistry environments);
+/// A process that a training with isolate_envs started; ends with it.
+[[nodiscard]] ExitCode run_command(const EnvWorkerCommand& command, const rl::EnvRegistry& environments);
 /// Its exit code may also be that of a rank.
 [[nodiscard]] ExitCode run_command(const LaunchCommand& command);
 /// Blocks for as long as all simulated ranks sleep; one launch for each number of ranks.

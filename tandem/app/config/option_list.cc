@@ -38,6 +38,27 @@ void add_env_options(OptionSection& run, OptionSection& part, TrainOptions& opti
           "Of init_from: also take its normalisers' statistics, where both normalise the same.");
 }
 
+// What a run does when an environment fails, and keeps it from failing with it.
+void add_env_fault_options(OptionSection& part, TrainOptions& options) {
+  part.add("env_restarts", options.env_restarts,
+           "Failures of environments after which one is made anew, with a new episode, on each rank; the next ends the "
+           "run.")
+      .within(0, kLargestCount);
+  part.add("isolate_envs", options.isolate_envs,
+           "Each env group lives in a process of its own, which may crash, exit, hang or leak; env_restarts says how "
+           "often it is started again. The numbers are the same.")
+      .flag("--isolate-envs");
+  part.add("env_deadline_seconds", options.env_deadline_seconds,
+           "Seconds that a step of such a group may take; then its process hangs, and is started again. Less than the "
+           "algorithm's stall_timeout, which ends the run.")
+      .within(0.01, 86'400)
+      .only_with({"isolate_envs", {"true"}});
+  part.add("env_memory_mb", options.env_memory_mb,
+           "MiB of memory of its own that such a process may have; then it is killed and started again. 0: no limit.")
+      .within(0, kLargestCount)
+      .only_with({"isolate_envs", {"true"}});
+}
+
 // Keys without a section are those that every algorithm understands.
 void add_run_options(OptionTable& table, TrainOptions& options) {
   OptionSection run(table, ""), part(table, "", {}, Lifetime::kPart);
@@ -74,10 +95,7 @@ void add_run_options(OptionTable& table, TrainOptions& options) {
   run.add("num_envs", options.num_envs, "Environments of the run, over all shards.")
       .within(1, kLargestCount)
       .flag("--num-envs");
-  part.add("env_restarts", options.env_restarts,
-           "Failures of environments after which one is made anew, with a new episode, on each rank; the next ends the "
-           "run.")
-      .within(0, kLargestCount);
+  add_env_fault_options(part, options);
   run.add("rollout_steps", options.rollout_steps, "Steps of each environment between two updates.")
       .within(1, kLargestCount)
       .flag("--rollout-steps");

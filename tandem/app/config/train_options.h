@@ -163,6 +163,12 @@ struct TrainOptions {
   /// Of MLP policies' loops; nothing: the most that all ranks have.
   std::optional<InstructionSet> instructions = {};
   std::int64_t env_restarts = 0;  // failed environments that are made anew; then one ends the run
+  /// Whether env groups live in processes of their own; the numbers are the same.
+  bool isolate_envs = false;
+  /// These two have an effect only with isolate_envs: what one request to such a process may take, and its memory
+  /// (2^20 bytes; 0: no limit).
+  double env_deadline_seconds = 60;
+  std::int64_t env_memory_mb = 0;
   Survivors survivors = Survivors::kEnd;
   /// Has an effect only with survivors.
   double deadline_seconds = 30;  // without a sign of life, after which survivors take a rank for lost

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "tandem/app/config/policy_keys.h"
+#include "tandem/app/train/isolation.h"
 #include "tandem/base/text.h"
 #include "tandem/rl/policy/mlp_policy.h"
 #include "tandem/rl/policy/recurrent_policy.h"
@@ -85,6 +86,10 @@ std::string rows_text(std::int64_t rows, const rl::TrainingRun& run) {
 }
 
 std::function<std::unique_ptr<rl::EnvGroup>(int)> env_maker(const RunPlan& plan) {
+  if (const auto isolation = isolation_of(plan.options, plan.ranks.size())) {
+    return [spec = plan.environments.spec(plan.options.env), isolation = *isolation, restarts = plan.restarts](
+               int count) { return std::make_unique<rl::IsolatedEnvs>(spec, count, isolation, restarts); };
+  }
   const auto make = [environments = plan.environments, id = plan.options.env](int count) {
     return environments.make(id, count);
   };

@@ -44,7 +44,8 @@ namespace tandem::app {
 /// "1024 rows, 512 a replica". Says "on average" when the shards do not divide evenly among them.
 [[nodiscard]] std::string rows_text(std::int64_t rows, const rl::TrainingRun& run);
 
-/// The environments of one agent that a run asks for, made anew when they fail where the plan says so. The registry is
+/// The environments of one agent that a run asks for, in processes of their own and made anew when they fail where the
+/// plan says so. The registry is
 /// copied into the function, so the plan may be gone when it is called.
 [[nodiscard]] std::function<std::unique_ptr<rl::EnvGroup>(int count)> env_maker(const RunPlan& plan);
 

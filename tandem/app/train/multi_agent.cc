@@ -145,6 +145,9 @@ std::vector<OptionCheck> environment_checks(const rl::EnvRegistry& known) {
       refuse_several(
           known, "env_restarts", [](Options options) { return options.env_restarts > 0; },
           "and such environments are not made anew when they fail; leave it at 0"),
+      refuse_several(
+          known, "isolate_envs", [](Options options) { return options.isolate_envs; },
+          "and such environments do not live in processes of their own so far; leave it at false"),
       environment_check(known, "multi_agent.mapping", {},
                         [](Options options, const Entry& entry) { (void)policy_map_of(options, entry); }),
       environment_check(

@@ -14,6 +14,7 @@
 #include "tandem/app/config/algorithm.h"
 #include "tandem/app/run/early_end.h"
 #include "tandem/app/train/held_process.h"
+#include "tandem/app/train/isolation.h"
 #include "tandem/app/train/rank_watch.h"
 #include "tandem/app/train/run_record.h"
 #include "tandem/app/train/warm_start.h"
@@ -85,7 +86,7 @@ class Training {
   Training(const TrainOptions& options, const rl::EnvRegistry& environments, const learner::Ranks& ranks,
            const StopSignals& signals, KeptState* kept)
       : total_steps_(options.total_steps),
-        environments_(environments),
+        evaluated_(isolated_where_asked(environments, options, ranks.size())),
         ranks_(ranks),
         signals_(signals),
         kept_(kept),
@@ -235,7 +236,7 @@ class Training {
   // The other ranks wait in decide() meanwhile.
   void evaluate(RunRecord& record) {
     const Span span("evaluate");
-    record.evaluate(run_->policies(), environments_);
+    record.evaluate(run_->policies(), evaluated_);
   }
 
   // All ranks call save(), though only rank 0 writes the result.
@@ -256,7 +257,7 @@ class Training {
   }
 
   const std::int64_t total_steps_;
-  const rl::EnvRegistry& environments_;  // the caller's
+  const rl::EnvRegistry evaluated_;  // for evaluations
   const learner::Ranks ranks_;
   const StopSignals& signals_;
   KeptState* const kept_;  // null: the run ends with any of its ranks

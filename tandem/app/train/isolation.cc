@@ -1,0 +1,46 @@
+#include "tandem/app/train/isolation.h"
+
+#include <chrono>
+#include <iostream>
+
+#include "tandem/app/train/build_run.h"
+#include "tandem/base/last_word.h"
+#include "tandem/base/text.h"
+#include "tandem/device/device_set.h"
+
+namespace tandem::app {
+namespace {
+
+// One write, so that lines of several workers do not mix.
+void print_line(pid_t process, const std::string& line) {
+  std::cerr << concat("[envs ", process, "] ", printable(line), "\n");
+}
+
+// Each waits for another one: replicas for workers, and workers for replicas. All ranks may be on this host.
+int waiting_threads(const TrainOptions& options, int ranks) {
+  const auto replicas = static_cast<int>(device::parse_device_set(options.devices).size());
+  return ranks * replicas + static_cast<int>(options.shards.value_or(replicas));
+}
+
+}  // namespace
+
+std::optional<rl::IsolationOptions> isolation_of(const TrainOptions& options, int ranks) {
+  if (!options.isolate_envs) return std::nullopt;
+  rl::IsolationOptions isolation;
+  isolation.task = {.env = options.env, .options = option_texts(options.env_options), .plugins = options.plugins};
+  isolation.deadline =
+      std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.env_deadline_seconds));
+  isolation.most_memory = static_cast<std::uint64_t>(options.env_memory_mb) << 20;
+  isolation.spin = spin_budget_for(waiting_threads(options, ranks));
+  // What is meant for the training alone: its secret, its launcher's pipe, and its faults.
+  isolation.without_variables = {"TANDEM_RUN_SECRET", "TANDEM_RUN_SECRET_FILE", kLastWordVariable, "TANDEM_FAULT"};
+  isolation.tell = print_line;
+  return isolation;
+}
+
+rl::EnvRegistry isolated_where_asked(const rl::EnvRegistry& environments, const TrainOptions& options, int ranks) {
+  const std::optional<rl::IsolationOptions> isolation = isolation_of(options, ranks);
+  return isolation ? rl::with_isolated(environments, *isolation) : environments;
+}
+
+}  // namespace tandem::app

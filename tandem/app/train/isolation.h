@@ -1,0 +1,21 @@
+// app/train/isolation.h: isolate_envs and its options as what the library isolates env groups by.
+//
+// Plain functions; they start nothing.
+#pragma once
+#include <optional>
+
+#include "tandem/app/config/train_options.h"
+#include "tandem/rl/env/env_registry.h"
+#include "tandem/rl/env/isolated/isolated_envs.h"
+
+namespace tandem::app {
+
+/// Nothing unless the options ask for it. What a worker prints goes to standard error, each line with its process.
+[[nodiscard]] std::optional<rl::IsolationOptions> isolation_of(const TrainOptions& options, int ranks);
+
+/// `environments`, in which the groups of the options' environment are isolated where the options ask for it. They are
+/// not restarted when they fail: for evaluations.
+[[nodiscard]] rl::EnvRegistry isolated_where_asked(const rl::EnvRegistry& environments, const TrainOptions& options,
+                                                   int ranks);
+
+}  // namespace tandem::app
