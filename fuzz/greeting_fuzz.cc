@@ -59,7 +59,7 @@ bool carry(const SocketPair& from, const SocketPair& to, Bytes changes, std::siz
 // Bytes that two changes restore count as changed: then nothing is asked of the outcome.
 void stand_between(Bytes changes, const std::string& of_door, const std::string& of_caller) {
   const SocketPair at_door, at_caller;
-  AtTheDoor door(at_door.theirs.get(), net::key_of(of_door));
+  AtTheDoor door(at_door.theirs.get(), net::key_of(of_door), net::Traffic::kOpen);
   Calling caller(at_caller.theirs.get(), 7, net::key_of(of_caller));
   bool is_changed = false, is_kept = false;
   std::size_t at = 0;
@@ -85,7 +85,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const SocketPair sockets;
   switch (data[0] % 4) {
     case 0: {
-      AtTheDoor door(sockets.theirs.get(), net::key_of("the run's secret"));
+      AtTheDoor door(sockets.theirs.get(), net::key_of("the run's secret"), net::Traffic::kOpen);
       talk_to(door, sockets, bytes);
       break;
     }

@@ -32,20 +32,22 @@ void check_message(const net::Message& message, std::size_t& left) {
 }
 
 void gather(Bytes bytes) {
-  const SocketPair sockets;
+  SocketPair sockets;
+  net::Stream theirs(std::move(sockets.theirs));
   net::Inbox inbox(kMostBytes);
   std::size_t left = bytes.size();
   bool is_there = true;
   in_pieces(bytes, [&](Bytes piece) {
     if (!is_there) return;
     sockets.send(piece);
-    is_there = inbox.read_from(sockets.theirs.get());
+    is_there = inbox.read_from(theirs);
     while (const auto message = inbox.next()) {
       check_message(*message, left);
       net::Inbox again(kMostBytes);
-      const SocketPair second;
+      SocketPair second;
+      net::Stream of_second(std::move(second.theirs));
       second.send(net::bytes_of(*message));
-      const auto same = again.read_from(second.theirs.get()) ? again.next() : std::nullopt;
+      const auto same = again.read_from(of_second) ? again.next() : std::nullopt;
       if (!same || same->kind != message->kind || same->bytes != message->bytes) std::abort();
     }
   });
@@ -55,7 +57,7 @@ void receive_all(Bytes bytes) {
   SocketPair sockets;
   sockets.send(bytes);
   ::shutdown(sockets.ours.get(), SHUT_WR);
-  net::Connection connection(std::move(sockets.theirs), 1, "member 1");
+  net::Connection connection(net::Stream(std::move(sockets.theirs)), 1, "member 1");
   std::size_t left = bytes.size();
   for (;;) {
     const net::Message message = connection.receive({});

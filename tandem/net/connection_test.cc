@@ -25,7 +25,7 @@ struct TalkedTo {
     std::array<int, 2> ends{};
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
     socket = Descriptor(ends[0]);
-    connection.emplace(Descriptor(ends[1]), 1, "member 1");
+    connection.emplace(Stream(Descriptor(ends[1])), 1, "member 1");
   }
   Descriptor socket;
   std::optional<Connection> connection;
