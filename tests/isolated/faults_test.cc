@@ -112,8 +112,8 @@ TEST(WorkerFaultsTest, AStepThatHangsEndsWithTheDeadline) {
 }
 
 TEST(WorkerFaultsTest, ALeakEndsAtTheLimitOfMemory) {
-  Group group("leak", 2, {.most_memory = 64 << 20});
-  expect_restart(group, AllOf(HasSubstr("64 are allowed (env_memory_mb)"), HasSubstr("in a step")));
+  Group group("leak", 2, {.most_memory = 256 << 20});
+  expect_restart(group, AllOf(HasSubstr("256 are allowed (env_memory_mb)"), HasSubstr("in a step")));
 }
 
 TEST(WorkerFaultsTest, DescriptorsThatAreClosedCostARestart) {

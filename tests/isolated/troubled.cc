@@ -41,7 +41,7 @@ void leak() {
     char* const lost = static_cast<char*>(std::malloc(kBytes));
     if (lost == nullptr) std::abort();
     std::memset(lost, 1, kBytes);
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
 }
 
@@ -50,7 +50,10 @@ void wait_for_ever() {
 }
 
 void misbehave(const std::string& fault) {
-  if (fault == "segv") ::raise(SIGSEGV);
+  if (fault == "segv") {
+    std::signal(SIGSEGV, SIG_DFL);  // a sanitizer would turn it into an exit code
+    ::raise(SIGSEGV);
+  }
   if (fault == "exit") std::exit(0);  // NOLINT(concurrency-mt-unsafe): that is the point
   if (fault == "_exit") ::_exit(0);
   if (fault == "kill") ::raise(SIGKILL);
@@ -88,6 +91,9 @@ struct Troubled {
   };
   static tandem::rl::OptionsOf<Options> options() {
     return {{"fault", &Options::fault, "What it does."}, {"at", &Options::at, "In which step.", {.least = 1}}};
+  }
+  static tandem::rl::MetricsOf<Troubled> metrics() {
+    return {{"begin", [](const Troubled& it) { return static_cast<double>(it.shown[0]); }, "Where it began."}};
   }
   void configure(const Options& options) { its = options; }
   static tandem::rl::Spec spec() {

@@ -260,7 +260,11 @@ std::string WorkerProcess::end(Clock::duration patience) {
   if (!keeper_.finished()) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(patience).count();
     pollfd wait{its_.exit_event.get(), POLLIN, 0};
-    is_killed_ = ::poll(&wait, 1, static_cast<int>(left)) <= 0;
+    int ready = 0;
+    do {
+      ready = ::poll(&wait, 1, static_cast<int>(left));
+    } while (ready < 0 && errno == EINTR);
+    is_killed_ = ready <= 0;
     if (is_killed_) kill_by(its_.exit_event);
   }
   keeper_.join();
