@@ -189,20 +189,35 @@ class AttackTest(unittest.TestCase):
         self.expect_turned_away(doors, err)
         self.assertEqual([door for door in doors if door.startswith("tcp")], [])
 
-    def ranks_by_variables(self, more: list[str]) -> tuple[dict, str]:
+    def ranks_by_variables(self, more: list[str], secret: str = "") -> tuple[dict, str]:
         visitor = Stranger()
         command = [self.tandem, *TRAINING, *more, "--run-dir", str(self.folder)]
-        ranks = [Rank(command, variables_of(0, "127.0.0.1", 29571))]
+        variables = [variables_of(rank, "127.0.0.1", 29571) | {"TANDEM_RUN_SECRET": secret} for rank in range(2)]
+        ranks = [Rank(command, variables[0])]
         visitor.await_first_door()  # it stands there before the members meet
-        ranks.append(Rank(command, variables_of(1, "127.0.0.1", 29571)))
+        if secret:
+            self.join_falsely(command, variables[1])
+        ranks.append(Rank(command, variables[1]))
         ends = [rank.end() for rank in ranks]
         doors = visitor.end()
         self.assertEqual([code for code, _, _ in ends], [0, 0], ends)
         return doors, "".join(err for _, _, err in ends)
 
+    def join_falsely(self, command: list[str], variables: dict) -> None:
+        """As rank 1: another user, who has the secret; without it, and with another one; from another namespace."""
+        another_user = ["setpriv", "--reuid", str(NOBODY), "--clear-groups"]
+        false = [Rank([*where, "timeout", "4", *command], variables) for where in (another_user, ["unshare", "--net"])]
+        for secret in ("", SECRET[::-1]):
+            code, _, err = Rank(command, variables | {"TANDEM_RUN_SECRET": secret}).end()
+            self.assertEqual(code, 2, err)
+            self.assertIn("refused this process, which has another secret", err)
+            self.assertIn("TANDEM_RUN_SECRET", err)
+        for rank in false:
+            self.assertNotEqual(rank.end()[0], 0)
+
     def test_ranks_by_variables(self):
         state = self.undisturbed()
-        doors, said = self.ranks_by_variables([])
+        doors, said = self.ranks_by_variables([], SECRET)
         self.assertEqual(self.state(), state)
         self.expect_turned_away(doors, said)
         self.assertEqual([door for door in doors if door.startswith("tcp")], [])
@@ -212,28 +227,7 @@ class AttackTest(unittest.TestCase):
         doors, said = self.ranks_by_variables(["--backend", "tcp"])
         self.assertEqual(self.state(), state)
         self.expect_turned_away(doors, said)
-
-    def test_a_stranger_as_rank_1(self):
-        state = self.undisturbed()
-        command = [self.tandem, *TRAINING, "--run-dir", str(self.folder)]
-        secret_of_run = {"TANDEM_RUN_SECRET": SECRET}
-        first = Rank(command, variables_of(0, "127.0.0.1", 29572) | secret_of_run)
-        false = Rank(
-            ["setpriv", "--reuid", str(NOBODY), "--clear-groups", "timeout", "5", *command],
-            variables_of(1, "127.0.0.1", 29572),
-        )
-        self.assertNotEqual(false.end()[0], 0)
-        for secret in ("", SECRET[::-1]):
-            code, _, err = Rank(command, variables_of(1, "127.0.0.1", 29572) | {"TANDEM_RUN_SECRET": secret}).end()
-            self.assertEqual(code, 2, err)
-            self.assertIn("refused this process, which has another secret", err)
-            self.assertIn("TANDEM_RUN_SECRET", err)
-        elsewhere = ["unshare", "--net", "timeout", "3", *command]
-        self.assertNotEqual(Rank(elsewhere, variables_of(1, "127.0.0.1", 29572) | secret_of_run).end()[0], 0)
-        true = Rank(command, variables_of(1, "127.0.0.1", 29572) | secret_of_run)
-        ends = [first.end(), true.end()]
-        self.assertEqual([code for code, _, _ in ends], [0, 0], ends)
-        self.assertEqual(self.state(), state)
+        self.assertEqual([door for door in doors if door.startswith("tcp")], [])
 
     def test_shared_variables(self):
         common = ["--shards", "2", "--epochs", "1", "--seed", "3", "--strategy", "sync_replicas"]
@@ -250,7 +244,9 @@ class AttackTest(unittest.TestCase):
                 self.assertEqual([code for code, _, _ in ends], [0, 0], ends)
                 states.append(json.loads(ends[0][1])["state_sha256"])
                 if visitor:
-                    self.expect_turned_away(visitor.end(), ends[0][2] + ends[1][2])
+                    doors = visitor.end()
+                    self.expect_turned_away(doors, ends[0][2] + ends[1][2])
+                    self.assertEqual([door for door in doors if door.startswith("tcp")], [])
             self.assertEqual(*states)
 
     def test_two_hosts(self):
