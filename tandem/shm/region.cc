@@ -18,6 +18,7 @@
 
 #include "tandem/base/error.h"
 #include "tandem/base/fault_point.h"
+#include "tandem/base/nameless_memory.h"
 #include "tandem/base/process.h"
 #include "tandem/base/text.h"
 
@@ -25,7 +26,6 @@ namespace tandem::shm {
 namespace {
 
 constexpr std::uint64_t kMiB = 1 << 20;
-constexpr const char* kSharedMemory = "/dev/shm";  // memory as a file system, wherever POSIX shared memory is
 constexpr std::uint64_t kMostAddresses = std::uint64_t{32} << 40;  // a process has 128 TiB
 
 [[noreturn]] void refuse(const char* what, int error_number) {
@@ -66,27 +66,17 @@ void check_file_limit(std::uint64_t bytes) {
   }
 }
 
-// Memory without a name. Containers may forbid memfd_create() (seccomp); then it is a file in the system's memory that
-// has no name either and can never get one. Nobody but the ranks has its descriptor, and it takes no seals.
-Descriptor nameless_memory(std::uint64_t bytes) {
-  Descriptor memory(::memfd_create("tandem", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  const int forbidden = memory.is_open() ? 0 : errno;
-  if (forbidden == EMFILE || forbidden == ENFILE || forbidden == ENOMEM) refuse("memfd_create", forbidden);
-  if (forbidden != 0) {
-    memory = Descriptor(::open(kSharedMemory, O_TMPFILE | O_EXCL | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR));
-    if (!memory.is_open()) {
-      const int missing = errno;
-      throw RunError(
-          concat("shared memory of the host group: memfd_create: ", std::system_category().message(forbidden), ", and ",
-                 kSharedMemory, ": ", std::system_category().message(missing),
-                 "; likely a seccomp profile of the container forbids memfd_create(): allow it, or mount a "
-                 "tmpfs at ",
-                 kSharedMemory));
-    }
+// With seals nobody can cut the file short, so no mapped page can ever be missing. A file that is no memfd takes none
+// (EPERM); nobody but the ranks has its descriptor.
+Descriptor memory_of_region(std::uint64_t bytes) {
+  Descriptor memory;
+  try {
+    memory = nameless_memory("tandem");
+  } catch (const RunError&) {
+    rethrow_with("shared memory of the host group: ");
   }
   if (::ftruncate(memory.get(), static_cast<off_t>(bytes)) != 0) refuse("ftruncate", errno);
-  // With the seals nobody can cut the file short, so no mapped page can ever be missing.
-  if (forbidden == 0 && ::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+  if (::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0 && errno != EPERM)
     refuse("seals", errno);
   return memory;
 }
@@ -186,7 +176,7 @@ std::uint64_t Region::room() const {
 std::shared_ptr<Region> Region::create(int ranks) {
   const std::uint64_t bytes = bytes_for(ranks);
   check_file_limit(bytes);
-  Descriptor memory = nameless_memory(bytes);
+  Descriptor memory = memory_of_region(bytes);
   std::shared_ptr<Region> region(new Region(std::move(memory), bytes));
   region->back(0, control_bytes(ranks));
   ControlBlock::construct(region->base_, ranks);

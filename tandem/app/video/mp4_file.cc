@@ -4,7 +4,6 @@
 // ffmpeg has a process group of its own, so that Ctrl-C at a terminal reaches this program alone, which then ends it.
 #include <fcntl.h>
 #include <spawn.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -26,6 +25,7 @@
 #include "tandem/base/clock.h"
 #include "tandem/base/descriptor.h"
 #include "tandem/base/error.h"
+#include "tandem/base/nameless_memory.h"
 #include "tandem/base/text.h"
 
 namespace tandem::app {
@@ -73,7 +73,7 @@ class Mp4File final : public VideoFile {
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) fail_to_start(errno);
     frames_ = Descriptor(ends[0]);
     const Descriptor input(ends[1]);
-    words_ = Descriptor(::memfd_create("ffmpeg", MFD_CLOEXEC));
+    words_ = nameless_memory("ffmpeg");
     const timeval limit{.tv_sec = kPatience.count(), .tv_usec = 0};
     ::setsockopt(frames_.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
     std::vector<std::string> words{find_ffmpeg().string()};
