@@ -9,6 +9,7 @@
 #include "tandem/comm/host_group.h"
 #include "tandem/comm/layered_group.h"
 #include "tandem/comm/local_group.h"
+#include "tandem/comm/store/obituary.h"
 #include "tandem/comm/store/run_store.h"
 #include "tandem/comm/store/store_value.h"
 
@@ -169,8 +170,14 @@ std::string describe(const World& world, Launcher launcher, const std::string& w
 std::vector<RankIntroduction> introduce(Store& store, const LauncherEnvironment& me, const WorldOptions& options) {
   const RankIntroduction mine{.host = this_host(me.host_name), .choice = choice_of(options), .token = new_token()};
   std::vector<RankIntroduction> all;
-  for (const std::string& text : exchange(store, "world", me.rank, me.world_size, mine.write(), options.limits))
+  for (const std::string& text : exchange(store, kIntroduction, me.rank, me.world_size, mine.write(), options.limits)) {
+    const int rank = static_cast<int>(all.size());
+    if (const std::optional<std::string> how = obituary_in(text)) {
+      throw PeerLost(rank, concat("rank ", rank, " of ", me.world_size, " ended (", *how,
+                                  ") before it had met the others, and is not started again: see its output"));
+    }
     all.push_back(RankIntroduction::read(text));
+  }
   const auto heard = [](int rank) { return concat("heard/", rank); };
   store.set(heard(me.rank), "1");
   if (me.rank == 0 && !me.launcher_hosts_store) {

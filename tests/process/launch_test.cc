@@ -122,6 +122,17 @@ TEST(LaunchTest, AReplacementKnowsThatItIsOneAndFindsTheStoreAsItWas) {
   EXPECT_THAT(ended.out, HasSubstr(", restart 1 of this rank; met n0 n1"));
 }
 
+TEST(LaunchTest, ARankThatEndsBeforeItHasMetTheOthersIsNotWaitedFor) {
+  const TemporaryFolder scratch;
+  const std::string rank =
+      concat("[ $RANK = 1 ] && kill -9 $$; exec ", TANDEM_PROGRAM,
+             " train --env CartPole-v1 --total-steps 2048 --quiet --run-dir ", (scratch / "run").string());
+  const Ended ended =
+      run({TANDEM_PROGRAM, {"launch", "--ranks", "2", "--on-death", "continue", "--", "sh", "-c", rank}});
+  EXPECT_EQ(ended.exit_code, 128 + SIGKILL) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("rank 1 of 2 ended (SIGKILL) before it had met the others"));
+}
+
 TEST(LaunchTest, CtrlCEndsAllWith130) {
   const TemporaryFolder folder;
   Child launcher(launch({"--ranks", "2"}, {"wait", folder.path().string()}));

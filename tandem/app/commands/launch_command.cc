@@ -12,6 +12,7 @@
 #include "tandem/base/digest/hmac.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/departure.h"
+#include "tandem/comm/store/obituary.h"
 #include "tandem/comm/store/rendezvous.h"
 #include "tandem/comm/store/run_store.h"
 #include "tandem/comm/store/store.h"
@@ -42,7 +43,8 @@ ExitCode run_command(const LaunchCommand& command) {
   const std::string run_id = new_run_id();
   const int ranks = command.options.ranks;
   const std::unique_ptr<comm::Store> meeting = comm::rendezvous_part(*hosted.store, run_id, 0);
-  const std::unique_ptr<comm::Store> words = hosted.store->part(comm::run_part(run_id, 0, 0))->part("words");
+  const std::unique_ptr<comm::Store> world = hosted.store->part(comm::run_part(run_id, 0, 0));
+  const std::unique_ptr<comm::Store> words = world->part("words");
   // All of these run on the supervisor's thread between its polls.
   const LaunchWitness witness{
       .first_failure = [&]() -> std::optional<ToldFailure> {
@@ -52,6 +54,7 @@ ExitCode run_command(const LaunchCommand& command) {
       .on_failure =
           [&](int rank, int restarts, const std::string& how) {
             comm::report_end(*meeting, {rank, restarts}, how);
+            if (command.options.on_death == OnDeath::kContinue) comm::write_obituary(*world, rank, how);
           },
       .is_complete = [&] { return comm::Rendezvous::is_over(*meeting); },
       .is_left_behind =
