@@ -10,6 +10,7 @@
 
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/comm/failure_watch.h"
 #include "tandem/comm/group.h"
 #include "tandem/comm/store/store.h"
 #include "tandem/comm/store/store_value.h"
@@ -101,7 +102,7 @@ void relay(Store& store, std::size_t mine, ProgressBoard board, const std::vecto
 }
 
 // Requests a stop when the caller's is requested or a failure closes the group. Who opens a board waits in the store
-// and at a meeting, where the end of another rank is not seen; the group sees it.
+// and at a meeting, where the end of another rank is not seen; its group sees it.
 class EndOfGroup {
  public:
   EndOfGroup(std::shared_ptr<Group> group, const std::stop_token& stop)
@@ -163,13 +164,16 @@ ProgressBoard open_with_others(World& world, int units, Range mine, const Limits
 
 ProgressBoard open_board(World& world, int units, Range mine, const Limits& limits, BoardOptions options) {
   if (world.size == 1) return ProgressBoard(units);
-  const EndOfGroup end(world.group, limits.stop);
+  const std::unique_ptr<Store> words = world.store->part("words");
+  const FailureWatch watch(*words, world.rank, limits.stop);
+  const EndOfGroup end(world.group, watch.token());
   Limits until_end = limits;
   until_end.stop = end.token();
   try {
     return open_with_others(world, units, mine, until_end, std::move(options));
   } catch (const GroupAborted&) {
     if (end.has_come()) world.group->barrier(limits);  // throws the error that says what closed the group
+    if (!limits.stop.stop_requested()) watch.rethrow();
     throw;
   }
 }

@@ -11,6 +11,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/testing/eventually.h"
 #include "tandem/base/testing/message_of.h"
+#include "tandem/comm/departure.h"
 #include "tandem/comm/local_group.h"
 #include "tandem/comm/store/store.h"
 
@@ -93,11 +94,34 @@ TEST(WorldBoardLossTest, TheEndOfARankEndsTheWaitOfTheOthers) {
               .description = "",
               .store = make_memory_store(),
               .group = std::move(groups[1])};
+  const Limits in_time{.deadline = Deadline::after(60s), .stop = {}};
   std::jthread other([&] {
     while (!world.store->find("board/0/1")) std::this_thread::sleep_for(1ms);
-    (void)groups[0]->fail("no memory is left");
+    (void)groups[0]->abort("no memory is left");
   });
-  EXPECT_THAT(message_of<PeerLost>([&] { (void)open_board(world, 2, {1, 2}, {}); }), HasSubstr("no memory is left"));
+  EXPECT_THAT(message_of<GroupAborted>([&] {
+                (void)open_board(world, 2, {1, 2}, in_time);
+              }),
+              HasSubstr("no memory is left"));
+}
+
+// One that an exception ends leaves its group in order, which closes it for nobody, and tells the store.
+TEST(WorldBoardLossTest, TheFailureThatTheStoreTellsEndsTheWaitOfTheOthers) {
+  const std::array<std::string, 2> names{"a", "b"};
+  World world{.rank = 1,
+              .size = 2,
+              .hosts = HostMap::by_list({{0, 1}}, names),
+              .description = "",
+              .store = make_memory_store()};
+  const Limits in_time{.deadline = Deadline::after(60s), .stop = {}};
+  std::jthread other([&] {
+    while (!world.store->find("board/0/1")) std::this_thread::sleep_for(1ms);
+    (void)tell_first_failure(*world.store->part("words"), {0, "the data set is empty"});
+  });
+  EXPECT_THAT(message_of<PeerLost>([&] {
+                (void)open_board(world, 2, {1, 2}, in_time);
+              }),
+              HasSubstr("rank 0 failed while the ranks met: the data set is empty"));
 }
 
 }  // namespace
