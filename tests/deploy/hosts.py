@@ -23,7 +23,7 @@ from pathlib import Path
 
 SKIPPED = 77  # the exit code by which ctest counts a test as skipped
 PROGRAMS = ["ip", "unshare", "nsenter"]
-PATIENCE_S = 60
+PATIENCE_S = 120
 INSIDE = "TANDEM_TEST_NAMESPACES"
 CABLE = "cable"
 LAUNCHERS = ("SLURM_", "TANDEM_", "OMPI_", "PMIX_", "TORCHELASTIC_")

@@ -22,7 +22,7 @@ from pathlib import Path
 import empty_root
 from hosts import SKIPPED, lacking, own_namespaces, wait_until
 
-LIMIT_S = 120
+LIMIT_S = 300
 TRAINING = ["train", "--env", "CartPole-v1", "--seed", "5", "--shards", "2", "--quiet"]
 
 

@@ -23,7 +23,7 @@ from hosts import SKIPPED, Hosts, end, environment, lacking, own_namespaces, wai
 
 MANIFESTS = Path(__file__).resolve().parents[2] / "deploy" / "kubernetes"
 VERSIONS = ["1.31", "1.37"]
-LIMIT_S = 120
+LIMIT_S = 300
 SECRET = "the secret of two pods"
 INDEX = "batch.kubernetes.io/job-completion-index"
 STEPS = 100_000  # in the place of the manifest's

@@ -22,7 +22,7 @@ from cluster import PROGRAMS, Cluster
 from hosts import SKIPPED, lacking, own_namespaces, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
-LIMIT_S = 120
+LIMIT_S = 300
 ENDLESS = 1_000_000_000
 ROWS = 4096  # more steps than what a run has made when it is stopped
 # The numbers of a run do not depend on where it would have ended.

@@ -21,7 +21,7 @@ import hosts
 from hosts import SKIPPED, Hosts, lacking, own_namespaces
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "deployment.md"
-LIMIT_S = 120
+LIMIT_S = 300
 COMMON = "--seed 5 --shards 4 --total-steps 8192 --quiet"
 # What mpirun wants of a test: to be root's, to reach hosts without ssh, and to ask nothing of cores.
 OPEN_MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_plm_rsh_agent": "reach",
