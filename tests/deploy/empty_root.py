@@ -145,8 +145,9 @@ class Installed:
         return self._prefix / Path(path).relative_to(PREFIX)
 
 
-def build(scratch: Path, base: Path, prefix: Path | None) -> Stage:
-    """The last stage. With a prefix, into which `make install` has installed, the stages before it are left out."""
+def build(scratch: Path, base: Path, prefix: Path | None) -> dict[str, Stage | Installed]:
+    """The stages by their names; the last one has none. With a prefix, into which `make install` has installed, those
+    before it are not made."""
     stages: dict[str, Stage | Installed] = {}
     last = [word for word, _ in instructions()].count("FROM") - 1
     number = -1
@@ -161,4 +162,4 @@ def build(scratch: Path, base: Path, prefix: Path | None) -> Stage:
         elif not prefix or number == last:
             print(f"{word} {text}", flush=True)
             list(stages.values())[-1].apply(word, text, stages)
-    return stages[""]
+    return stages

@@ -11,6 +11,7 @@ on a Debian 12, only the last stage is made. Exits with 77, which counts as skip
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -22,6 +23,7 @@ from pathlib import Path
 import empty_root
 from hosts import SKIPPED, lacking, own_namespaces, wait_until
 
+ROOT = Path(__file__).resolve().parents[2]
 LIMIT_S = 300
 TRAINING = ["train", "--env", "CartPole-v1", "--seed", "5", "--shards", "2", "--quiet"]
 
@@ -34,7 +36,8 @@ class ImageTest(unittest.TestCase):
         scratch = tempfile.mkdtemp(prefix="tandem-image-")
         cls.addClassCleanup(cls.remove, Path(scratch))
         empty_root.make_base(cls.base)
-        cls.image = empty_root.build(Path(scratch) / "image", cls.base, cls.prefix)
+        cls.stages = empty_root.build(Path(scratch) / "image", cls.base, cls.prefix)
+        cls.image = cls.stages[""]
         cls.runs = cls.image.at("/work/runs")
         cls.mount("--bind", str(cls.image.root), str(cls.image.root))
         cls.mount("-o", "remount,bind,ro", str(cls.image.root))
@@ -81,6 +84,18 @@ class ImageTest(unittest.TestCase):
         self.assertEqual(self.summary("alone")["state_sha256"], self.summary("ranks")["state_sha256"])
         self.assertEqual((self.runs / "ranks" / "curve.png").stat().st_uid, 10001)
         self.run_container("eval", "runs/ranks", "--episodes", "2")
+
+    def test_a_plugin_is_built_by_the_stage_before(self):
+        if self.prefix:
+            self.skipTest("the stage was not made")
+        stage = self.stages["build"]
+        shutil.copytree(ROOT / "examples" / "plugin_env", stage.at("/plugin"))
+        page = (ROOT / "docs" / "deployment.md").read_text()
+        (command,) = re.findall(r'^  "(cmake -B build .*)"$', page, re.MULTILINE)
+        stage.run(["sh", "-c", f"cd /plugin && {command}"])
+        shutil.copy(stage.at("/plugin/build/libgrid_world.so"), self.runs)
+        training = ["train", "--plugin", "runs/libgrid_world.so", "--env", "GridWorld-v0", "--quiet"]
+        self.run_container(*training, "--total-steps", "512", "--run-dir", "runs/grid")
 
     def test_nothing_else_can_be_written(self):
         process = self.start(*TRAINING, "--total-steps", "512", "--run-dir", "elsewhere")
