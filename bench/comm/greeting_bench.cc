@@ -34,9 +34,9 @@ Samples times_of(int count, const Come& come) {
   return Samples(std::move(seconds));
 }
 
-Samples greeted(Reach reach, int count) {
+Samples greeted(Reach reach, net::Traffic traffic, int count) {
   const std::string secret = reach == Reach::kEverywhere ? "of a run between hosts" : "";
-  net::Door door({.reach = reach, .secret = secret, .name = "the bench's door"});
+  net::Door door({.access = {reach, traffic}, .secret = secret, .name = "the bench's door"});
   Place place = door.place();
   if (reach == Reach::kEverywhere) place.addresses = {"127.0.0.1"};
   return times_of(count, [&] {
@@ -63,12 +63,19 @@ Samples bare(Reach reach, int count) {
 
 int run(Size size) {
   const int count = size == Size::kSmoke ? 3 : 2000;
-  for (const Reach reach : {Reach::kThisHost, Reach::kEverywhere}) {
-    const std::string name = reach == Reach::kThisHost ? "one connection within the host" : "one connection over TCP";
+  struct Case {
+    std::string name;
+    Reach reach;
+    net::Traffic traffic;
+  };
+  for (const auto& [name, reach, traffic] :
+       {Case{"one connection within the host", Reach::kThisHost, net::Traffic::kOpen},
+        Case{"one connection over TCP", Reach::kEverywhere, net::Traffic::kOpen},
+        Case{"one encrypted", Reach::kEverywhere, net::Traffic::kEncrypted}}) {
     // In turn, a few at a time, so that both see the same machine.
     std::vector<double> of_greeted, of_bare;
     for (int turn = 0; turn < 10; ++turn) {
-      of_greeted.push_back(greeted(reach, count / 10 + 1).quantile(0.5));
+      of_greeted.push_back(greeted(reach, traffic, count / 10 + 1).quantile(0.5));
       of_bare.push_back(bare(reach, count / 10 + 1).quantile(0.5));
     }
     constexpr double kMicro = 1e6;

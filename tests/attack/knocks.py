@@ -13,10 +13,10 @@ import socket
 import struct
 from collections.abc import Callable
 
-MARK = 0x7461_6E64_656D_0002  # of the greeting, tandem/net/greeting.cc
+MARK = 0x7461_6E64_656D_0003  # of the greeting, tandem/net/greeting.cc
 ADMITTED = 0x7961_6365_6B6F_6B21
 FRAME_MARK = 0x7A4D_0001  # of a message, tandem/net/connection.cc
-CHALLENGE, RESPONSE, VERDICT = 40, 80, 40  # bytes
+CHALLENGE, RESPONSE, VERDICT = 48, 80, 40  # bytes
 SET, FIND, ADD, COMPARE_SET = 1, 2, 3, 4  # requests to a store
 PART = b"tandem//0/0/rendezvous/"
 
