@@ -2,10 +2,10 @@
 """The commands that docs/deployment.md shows for mpirun and torchrun, word for word, on two hosts: with the run's
 secret they end in the bits of one process, and without it the ranks of the other host refuse to start.
 
-    two_hosts_test.py TANDEM [PYTHON]
+    two_hosts_test.py TANDEM PYTHON TwoHostsTest.test_mpirun | TwoHostsTest.test_torchrun
 
-torchrun is that of PYTHON, which imports torch; without it that case is skipped. Exits with 77, which counts as
-skipped, where hosts cannot be made (hosts.py) or there is no Open MPI.
+torchrun is that of PYTHON, which imports torch. Exits with 77, which counts as skipped, where hosts cannot be made
+(hosts.py) or the launcher is not there.
 """
 
 import json
@@ -82,8 +82,6 @@ class TwoHostsTest(unittest.TestCase):
         self.expect_the_bits_of_one_process([self.start(0, script)])
 
     def test_torchrun(self):
-        if not os.access(self.python, os.X_OK):
-            self.skipTest("there is no torchrun; tools/bootstrap --parity installs it")
         script = shown("torchrun")
         other = script.replace("--node-rank 0", "--node-rank 1")
         self.assertNotEqual(script, other)
@@ -91,12 +89,14 @@ class TwoHostsTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    reason = lacking(["mpirun"])
+    tandem, python, case = sys.argv[1:]
+    reason = lacking(["mpirun"] if case.endswith("mpirun") else [])
+    if case.endswith("torchrun") and not os.access(python, os.X_OK):
+        reason = "there is no torchrun; tools/bootstrap --parity installs it"
     if reason:
         print(f"skipped: {reason}")
         sys.exit(SKIPPED)
     own_namespaces()
-    TwoHostsTest.tandem = str(Path(sys.argv.pop(1)).resolve())
-    if len(sys.argv) > 1 and "/" in sys.argv[1]:
-        TwoHostsTest.python = str(Path(sys.argv.pop(1)).absolute())
+    TwoHostsTest.tandem, TwoHostsTest.python = str(Path(tandem).resolve()), str(Path(python).absolute())
+    del sys.argv[1:3]
     unittest.main(verbosity=2)
