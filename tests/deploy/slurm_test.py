@@ -237,11 +237,9 @@ class TwoNodesTest(SlurmTest):
 
     def test_ranks_of_two_nodes_need_a_secret(self):
         command = ["train", "--env", "CartPole-v1", "--total-steps", "4096", "--run-dir", "none", "--quiet"]
-        # Rank 0, to which its address does not say that there are other hosts, would wait for the other one.
-        done = self.cluster.run("srun", "-N2", "-n2", "--kill-on-bad-exit=1", self.tandem, *command, may_fail=True)
+        done = self.cluster.run("srun", "-N2", "-n2", self.tandem, *command, may_fail=True)
         self.assertIn("ranks on several hosts need a run secret", done.stderr)
-        self.assertIn("task 1: Exited with exit code 2", done.stderr)
-        self.assertIn("stopped before all ranks had come; nothing was begun", done.stderr)
+        self.assertRegex(done.stderr, r"tasks? 0[-,]1: Exited with exit code 2")
 
     def test_a_job_on_two_nodes_is_queued_again(self):
         run = self.run_of("requeue")

@@ -309,6 +309,7 @@ LauncherEnvironment read_launcher_environment(const Lookup& lookup) {
     found.on_death =
         variables.text("SLURM_KILL_BAD_EXIT").value_or("") == "0" ? OnDeath::kLeavesThem : OnDeath::kUnknown;
     found.restart_count = variables.number("SLURM_RESTART_COUNT", 0, kMostRestarts).value_or(0);
+    found.hosts = variables.number("SLURM_STEP_NUM_NODES", 1, kMostRanks);
   }
   read_master(variables, found);
   if (is_port_taken) leave_port_to_torchrun(variables, found);

@@ -46,6 +46,7 @@ struct LauncherEnvironment {
   int world_size = 1;
   int local_rank = 0;                  // among the ranks of this host; zero when the launcher does not say
   std::optional<int> local_size = {};  // the number of ranks of this host, if the launcher says it
+  std::optional<int> hosts = {};       // how many hosts the ranks are on, if the launcher says it
   std::string host_name = {};
   Endpoint master = {};               // the store; empty for a single rank if the launcher does not say it
   bool launcher_hosts_store = false;  // if false, rank 0 hosts the store
@@ -67,6 +68,11 @@ using Lookup = std::function<std::optional<std::string>(const std::string& name)
 
 /// Reads any source of variables, and leaves host_name empty. A variable that is empty counts as not set.
 [[nodiscard]] LauncherEnvironment read_launcher_environment(const Lookup& lookup);
+
+/// Whether the launcher says that some ranks are on other hosts than this one.
+[[nodiscard]] inline bool has_other_hosts(const LauncherEnvironment& me) {
+  return me.hosts.value_or(1) > 1 || me.local_size.value_or(me.world_size) < me.world_size;
+}
 
 /// Says why ranks cannot count on surviving the death of another one, and what would change that; empty where they can.
 [[nodiscard]] std::string why_none_survive(const LauncherEnvironment& environment);

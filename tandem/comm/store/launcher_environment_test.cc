@@ -177,6 +177,8 @@ TEST(LauncherEnvironmentTest, SlurmTakesTheFirstHostOfTheJob) {
   EXPECT_EQ(read(with(kSlurm, {{"SLURM_KILL_BAD_EXIT", "0"}})).on_death, OnDeath::kLeavesThem);
   EXPECT_EQ(read(with(kSlurm, {{"SLURM_KILL_BAD_EXIT", "1"}})).on_death, OnDeath::kUnknown);
   EXPECT_EQ(read(with(kSlurm, {{"SLURM_RESTART_COUNT", "1"}})).restart_count, 1);
+  EXPECT_TRUE(has_other_hosts(read(with(kSlurm, {{"SLURM_STEP_NUM_NODES", "2"}}))));
+  EXPECT_FALSE(has_other_hosts(read(with(kSlurm, {{"SLURM_STEP_NUM_NODES", "1"}}))));
   EXPECT_EQ(read(with(kSlurm, {{"MASTER_ADDR", "10.1.1.1"}})).master.address, "10.1.1.1");
 }
 

@@ -264,8 +264,8 @@ std::unique_ptr<Store> make_memory_store() {
                                     "the store of this process", "");
 }
 
-// Ranks of one host need no secret, and nobody else reaches their store. That all are on one host is not known here:
-// who is on another one finds that the address is not its own.
+// Ranks of one host need no secret, and nobody else reaches their store. Whether all are on one host is not known here
+// unless the launcher says it: else who is on another one finds that the address is not its own.
 StorePlace place_of_store(const LauncherEnvironment& me, const Limits& limits) {
   StorePlace place{.endpoint = me.master, .reach = net::Reach::kThisHost, .secret = me.secret, .traffic = me.traffic};
   const std::vector<std::string> addresses = addresses_of_master(me, limits), own = net::own_addresses();
@@ -273,12 +273,13 @@ StorePlace place_of_store(const LauncherEnvironment& me, const Limits& limits) {
   const bool is_own = std::ranges::any_of(
       addresses, [&](const std::string& each) { return std::ranges::find(own, each) != own.end(); });
   if (me.secret.empty() && !me.is_insecure) {
-    if (is_own) return place;
-    throw ConfigError(concat(
-        "ranks on several hosts need a run secret, by which they know each other: MASTER_ADDR = ", me.master.address,
-        " is no address of this host, and neither TANDEM_RUN_SECRET nor "
-        "TANDEM_RUN_SECRET_FILE is set; make one with `openssl rand -hex 32` and give it to all ranks, or say "
-        "--insecure on all of them, if nobody else reaches their network"));
+    if (is_own && !has_other_hosts(me)) return place;
+    throw ConfigError(concat("ranks on several hosts need a run secret, by which they know each other: ",
+                             is_own ? concat("the launcher (", name_of(me.launcher), ") says that there are several")
+                                    : concat("MASTER_ADDR = ", me.master.address, " is no address of this host"),
+                             ", and neither TANDEM_RUN_SECRET nor TANDEM_RUN_SECRET_FILE is set; make one with "
+                             "`openssl rand -hex 32` and give it to all ranks, or say "
+                             "--insecure on all of them, if nobody else reaches their network"));
   }
   if (me.secret.empty() && me.traffic == net::Traffic::kEncrypted) {
     throw ConfigError(

@@ -217,6 +217,23 @@ TEST(PlaceOfStoreTest, OtherHostsAreReachedOnlyWithASecretOrWhereTheUserSaysSo) 
   EXPECT_EQ(place_of_store(far, soon()).reach, net::Reach::kEverywhere);
 }
 
+// Whoever hosts the store would find its own address, and wait for ranks that do not start.
+TEST(PlaceOfStoreTest, TheHostOfTheStoreNeedsTheSecretToo) {
+  const std::vector<std::string> own = net::own_addresses();
+  const auto outside = std::ranges::find_if_not(own, net::is_loopback);
+  if (outside == own.end()) GTEST_SKIP() << "this host has no address beyond loopback";
+  LauncherEnvironment first = rank_with_master(*outside);
+  EXPECT_EQ(place_of_store(first, soon()).reach, net::Reach::kThisHost);
+  first.local_size = 1;
+  EXPECT_THAT(message_of<ConfigError>([&] { (void)place_of_store(first, soon()); }),
+              AllOf(HasSubstr("says that there are several"), HasSubstr("TANDEM_RUN_SECRET_FILE")));
+  first.local_size.reset();
+  first.hosts = 2;
+  EXPECT_THROW((void)place_of_store(first, soon()), ConfigError);
+  first.hosts = 1;
+  EXPECT_EQ(place_of_store(first, soon()).reach, net::Reach::kThisHost);
+}
+
 TEST(RunStoreTest, AThreadThatConnectsAtOnceDoesNotKeepItsHostFromAnswering) {
   for (int time = 0; time < 50; ++time) {
     const int port = free_port();
