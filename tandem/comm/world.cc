@@ -256,6 +256,8 @@ World enter_or_report_failure(std::unique_ptr<Store> store, const LauncherEnviro
   } catch (const DeadlineExceeded& error) {
     const std::string first = first_failure(*failures, me.rank, error.what());
     throw DeadlineExceeded(concat(error.what(), first.empty() ? "" : "; the first failure was that of ", first));
+  } catch (const PeerLost&) {
+    throw;  // the failure is the other rank's, and its launcher knows of it
   } catch (const std::exception& error) {
     (void)first_failure(*failures, me.rank, error.what());
     throw;
