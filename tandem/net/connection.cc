@@ -1,7 +1,5 @@
 #include "tandem/net/connection.h"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -92,10 +90,7 @@ std::vector<std::byte> bytes_of(const Message& message) {
 }
 
 Connection::Connection(Stream stream, int peer, std::string name)
-    : stream_(std::move(stream)), peer_(peer), name_(std::move(name)) {
-  const int yes = 1;
-  ::setsockopt(stream_.number(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));  // answers are waited for
-}
+    : stream_(std::move(stream)), peer_(peer), name_(std::move(name)) {}
 
 void Connection::hang_up() { ::shutdown(stream_.number(), SHUT_RDWR); }
 

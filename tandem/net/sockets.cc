@@ -5,6 +5,7 @@
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -70,8 +71,13 @@ int port_in(const sockaddr_storage& address) {
   return 0;
 }
 
+// What is said is waited for, so nothing is held back until more comes (Nagle's algorithm). Connections that a listener
+// accepts are as it is.
 Descriptor make_socket(int family) {
-  return Descriptor(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  Descriptor socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const int yes = 1;
+  if (socket.is_open() && family != AF_UNIX) ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
+  return socket;
 }
 
 Descriptor begin(Descriptor socket, const sockaddr* to, socklen_t size) {

@@ -1,7 +1,5 @@
 #include "tandem/net/wire.h"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -102,8 +100,6 @@ Wire::Wire(std::vector<Ends> peers)
   ::epoll_ctl(events_.get(), EPOLL_CTL_ADD, wake_.get(), &wakes);
   for (const auto& each : lines_) {
     if (!each->stream.is_open()) continue;
-    const int yes = 1;
-    ::setsockopt(each->stream.number(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));  // fails on an abstract socket
     epoll_event none{.events = 0, .data = {.ptr = each.get()}};
     if (::epoll_ctl(events_.get(), EPOLL_CTL_ADD, each->stream.number(), &none) != 0)
       throw RunError(concat("cannot listen to the connections of a group: ", reason_of(errno)));

@@ -24,7 +24,10 @@ inline std::pair<Stream, Stream> connected(Traffic traffic) {
   if (traffic == Traffic::kOpen) return {Stream(std::move(one)), Stream(std::move(other))};
   auto at_one = std::make_unique<Tls>(one.get(), Sha256::Digest{}, Tls::Role::kCaller);
   auto at_other = std::make_unique<Tls>(other.get(), Sha256::Digest{}, Tls::Role::kDoor);
-  while (at_one->shake_hands() != Tls::Handshake::kDone || at_other->shake_hands() != Tls::Handshake::kDone) continue;
+  for (bool are_done = false; !are_done;) {
+    const auto one_is = at_one->shake_hands(), other_is = at_other->shake_hands();
+    are_done = one_is == Tls::Handshake::kDone && other_is == Tls::Handshake::kDone;
+  }
   return {Stream(std::move(one), std::move(at_one)), Stream(std::move(other), std::move(at_other))};
 }
 

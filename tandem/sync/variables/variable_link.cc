@@ -3,7 +3,9 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <cstring>
+#include <span>
 #include <type_traits>
 #include <utility>
 
@@ -156,6 +158,12 @@ void MessageReader::read(void* into, std::size_t size) {
   rest_ = rest_.subspan(size);
 }
 
+std::int64_t MessageReader::read_count(std::size_t bytes) {
+  const auto count = read<std::int64_t>();
+  if (count > static_cast<std::int64_t>(rest_.size() / bytes)) fail();
+  return count;
+}
+
 // Tensors of a message are read into memory of their own, so that the message can go.
 at::Tensor MessageReader::read_tensor(at::IntArrayRef shape, at::ScalarType dtype) {
   const at::Tensor tensor = at::empty(shape, dtype);
@@ -195,12 +203,14 @@ void MessageReader::read_gradient(const std::vector<model::FlatBuffer>& layout,
     for (std::size_t s = 0; s < layout[b].slots.size(); ++s) {
       at::Tensor& slot = gradients.sparse[b][s];
       slot.reset();
-      const auto count = read<std::int64_t>();
+      const std::int64_t count = read_count(sizeof(std::int64_t));
       if (count < 0) continue;
       std::vector<std::int64_t> rows = layout[b].slots[s].shape;
-      rows[0] = count;
+      const std::int64_t all = std::exchange(rows[0], count);
       const at::Tensor indices = read_tensor({1, count}, at::kLong);
       const at::Tensor values = read_tensor(rows, layout[b].values.scalar_type());
+      const std::span numbers(indices.const_data_ptr<std::int64_t>(), static_cast<std::size_t>(count));
+      if (!std::ranges::all_of(numbers, [all](std::int64_t row) { return row >= 0 && row < all; })) fail();
       slot = at::_sparse_coo_tensor_unsafe(indices, values, layout[b].slots[s].shape)._coalesced_(true);
     }
   }
@@ -251,7 +261,7 @@ std::vector<std::byte> front_of(const KeptRecord& record) {
 
 KeptRecord read_record(MessageReader& reader) {
   KeptRecord record{reader.read<KeptStep>(), {}};
-  record.seats.resize(static_cast<std::size_t>(reader.read<std::int64_t>()));
+  record.seats.resize(static_cast<std::size_t>(std::max<std::int64_t>(reader.read_count(sizeof(KeptSeat)), 0)));
   for (KeptSeat& seat : record.seats) seat = reader.read<KeptSeat>();
   return record;
 }

@@ -132,6 +132,8 @@ class MessageReader {
     read(&value, sizeof(value));
     return value;
   }
+  /// Reads how many things follow, each of `bytes` at least; negative for none. Not more than there can be.
+  [[nodiscard]] std::int64_t read_count(std::size_t bytes);
   /// Reads a gradient into `gradients`, in the form of tensors_of().
   void read_gradient(const std::vector<model::FlatBuffer>& layout, model::FlatParameters::Gradients& gradients);
   /// Reads all that is left into tensors on any device.
