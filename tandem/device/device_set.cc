@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "tandem/base/error.h"
-#include "tandem/base/shared_library.h"
+#include "tandem/base/library/shared_library.h"
 #include "tandem/base/text.h"
 
 namespace tandem::device {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "tandem/base/error.h"
-#include "tandem/base/shared_library.h"
+#include "tandem/base/library/shared_library.h"
 #include "tandem/base/text.h"
 #include "tandem/device/device_set.h"
 

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "tandem/base/error.h"
+#include "tandem/base/library/shared_library.h"
 #include "tandem/base/process.h"
-#include "tandem/base/shared_library.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/links/broken_pipe_mask.h"
 #include "tandem/comm/links/c10d_store.h"

@@ -6,8 +6,8 @@
 
 #include "tandem/base/edit_distance.h"
 #include "tandem/base/error.h"
-#include "tandem/base/shared_library.h"
-#include "tandem/base/shared_object.h"
+#include "tandem/base/library/shared_library.h"
+#include "tandem/base/library/shared_object.h"
 #include "tandem/base/text.h"
 #include "tandem/rl/env/native/catch.h"
 #include "tandem/rl/env/native/classic_group.h"

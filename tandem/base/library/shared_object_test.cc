@@ -1,4 +1,4 @@
-#include "tandem/base/shared_object.h"
+#include "tandem/base/library/shared_object.h"
 
 #include <elf.h>
 #include <gmock/gmock.h>

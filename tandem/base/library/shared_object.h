@@ -1,4 +1,4 @@
-// base/shared_object.h: whether a file is a whole shared object of this machine, found out without loading it.
+// base/library/shared_object.h: whether a file is a whole shared object of this machine, found out without loading it.
 //
 // The system's loader maps the parts that a file's headers name, whatever the size of the file. Of one that was cut
 // off, as by a full disk or a copy that is still under way, the parts behind its end are not there, and the first touch

@@ -1,4 +1,4 @@
-// base/shared_library.h: a shared library that is loaded while the program runs.
+// base/library/shared_library.h: a shared library that is loaded while the program runs.
 //
 //   SharedLibrary library("libtandem_cuda.so");
 //   void* function = library.find("tandem_record_cuda_graph");

@@ -1,7 +1,7 @@
 // The plan: the file header says where the program headers (what the loader maps) and the section headers lie; every
 // one of these, and what they name, must end within the file. Numbers of the file are compared by subtraction, since
 // sums of them may overflow.
-#include "tandem/base/shared_object.h"
+#include "tandem/base/library/shared_object.h"
 
 #include <elf.h>
 #include <fcntl.h>
