@@ -43,8 +43,8 @@ struct RankIntroduction {
 };
 
 std::string choice_of(const WorldOptions& options) {
-  std::string text = concat("backend ", name_of(options.backend), ", encrypt ",
-                            options.traffic == net::Traffic::kEncrypted ? "all" : "control");
+  std::string text = concat("backend ", name_of(options.backend));
+  if (options.traffic == net::Traffic::kEncrypted) text += ", encrypt all";
   if (options.hosts_by == HostsBy::kKey) return text + ", hosts_by key";
   text += ", hosts_by rank-list";
   for (const std::vector<int>& ranks : options.hosts) {

@@ -93,7 +93,10 @@ void StoreServer::take_new(std::vector<std::unique_ptr<Client>>& clients) {
   eventfd_t count = 0;
   (void)::eventfd_read(wake_.get(), &count);
   const MutexLock lock(mutex_);
-  for (net::Stream& stream : let_in_) clients.push_back(std::make_unique<Client>(std::move(stream)));
+  for (net::Stream& stream : let_in_) {
+    auto client = std::make_unique<Client>(std::move(stream));
+    if (serve(*client)) clients.push_back(std::move(client));  // a question may have come with the end of its greeting
+  }
   let_in_.clear();
 }
 
@@ -115,14 +118,20 @@ void StoreServer::answer_all(const std::stop_token& stop) {
   }
 }
 
-// Answers what one client has asked: a client asks nothing more before it has the answer. Returns false when it is
+// Answers all that one client has asked: an encrypted stream may hold questions of which its socket does not tell any
+// more. Returns false when it is
 // gone, or sent something else.
 bool StoreServer::serve(Client& client) {
   if (!client.answers.empty()) return client.flush();
-  const bool is_here = client.inbox.read_from(client.stream);
-  while (const std::optional<net::Message> question = client.inbox.next()) {
-    const std::vector<std::byte> answer = net::bytes_of(answer_to(*question));
-    client.answers.insert(client.answers.end(), answer.begin(), answer.end());
+  bool is_here = true;
+  for (bool has_asked = true; is_here && has_asked && client.answers.size() <= kMostUnread;) {
+    is_here = client.inbox.read_from(client.stream);
+    has_asked = false;
+    while (const std::optional<net::Message> question = client.inbox.next()) {
+      const std::vector<std::byte> answer = net::bytes_of(answer_to(*question));
+      client.answers.insert(client.answers.end(), answer.begin(), answer.end());
+      has_asked = true;
+    }
   }
   return client.flush() && is_here;
 }
