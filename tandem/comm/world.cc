@@ -227,7 +227,7 @@ World enter(std::unique_ptr<Store> store, const LauncherEnvironment& me, const W
   world.group = make_watched_group(world, all, options, network);
   if (world.size > 1) {
     world.group->set_why_none_survive(why_none_survive(me));
-    world.group->set_traffic(traffic);
+    world.group->set_traffic(options.traffic);
     const std::shared_ptr<Store> words = world.store->part("words");
     world.departure = Departure(world.group, [words, rank = world.rank](const std::string& why) {
       (void)tell_first_failure(*words, {rank, why});

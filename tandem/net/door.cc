@@ -68,7 +68,12 @@ void Door::let_stand() {
   }
   std::string who = peer_of(socket);
   if (!is_of_this_user(socket)) return report_knock(options_.name, who, "is of another user");
-  if (guests_.size() == kMostGuests) turn_away(guests_.begin(), "said nothing while many others came");
+  if (guests_.size() == kMostGuests) {
+    const auto stranger =
+        std::ranges::find_if(guests_, [](const Guest& it) { return !it.greeting.knows_the_secret(); });
+    if (stranger == guests_.end()) return;  // hangs up, and is not told why: members come again
+    turn_away(stranger, "said nothing while many others came");
+  }
   const int number = socket.get();
   guests_.push_back(Guest{.socket = std::move(socket),
                           .who = std::move(who),

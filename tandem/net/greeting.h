@@ -74,6 +74,8 @@ class AtTheDoor {
   AtTheDoor(int socket, const Key& key, Traffic traffic);
   /// Reads what has come, and answers it.
   Stage go_on();
+  /// Whether the caller has proved that it knows the secret.
+  [[nodiscard]] bool knows_the_secret() const { return is_judged_; }
   /// Who calls; once admitted.
   [[nodiscard]] int caller() const { return response_.words().caller; }
   /// What encrypts the connection; null where nothing does. Once admitted.

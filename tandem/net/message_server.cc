@@ -6,6 +6,8 @@
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/concurrency/bounded_queue.h"
+#include "tandem/concurrency/poll_until.h"
+#include "tandem/net/knocks.h"
 
 namespace tandem::net {
 namespace {
@@ -180,6 +182,9 @@ void MessageServer::let_in(const std::stop_token& stop) {
       members_.push_back(std::make_unique<ServedMember>(std::move(accepted.stream), member, serve_, lost_));
     } catch (const GroupAborted&) {
       return;
+    } catch (const RunError& error) {
+      report_knock("the variables of a run", "a process", concat("finds no room: ", error.what()));
+      pause(1s, {.stop = stop});
     }
   }
 }

@@ -10,6 +10,7 @@
 
 #include "tandem/base/error.h"
 #include "tandem/base/mutex.h"
+#include "tandem/base/testing/message_of.h"
 #include "tandem/concurrency/testing/within.h"
 #include "tandem/net/contact.h"
 
@@ -67,8 +68,15 @@ Message echo(int member, const Message& request, const Limits&) {
 
 void ignore(int, const std::string&) {}
 
-TEST(MessageServerTest, AnswersEachMemberWithWhatItAsked) {
-  const MessageServer server(Reach::kEverywhere, echo, ignore);
+class MessageServerTest : public ::testing::TestWithParam<Traffic> {
+ protected:
+  static Access access() { return {Reach::kEverywhere, GetParam()}; }
+};
+INSTANTIATE_TEST_SUITE_P(Traffics, MessageServerTest, ::testing::Values(Traffic::kOpen, Traffic::kEncrypted),
+                         [](const auto& traffic) { return traffic.param == Traffic::kOpen ? "Open" : "Encrypted"; });
+
+TEST_P(MessageServerTest, AnswersEachMemberWithWhatItAsked) {
+  const MessageServer server(access(), echo, ignore);
   std::vector<std::jthread> members;
   for (int member = 1; member <= 4; ++member) {
     members.emplace_back([&server, member] {
@@ -83,8 +91,8 @@ TEST(MessageServerTest, AnswersEachMemberWithWhatItAsked) {
   }
 }
 
-TEST(MessageServerTest, AMessageLargerThanTheSystemsBuffersArrivesWhole) {
-  const MessageServer server(Reach::kEverywhere, echo, ignore);
+TEST_P(MessageServerTest, AMessageLargerThanTheSystemsBuffersArrivesWhole) {
+  const MessageServer server(access(), echo, ignore);
   MessageClient client(address_of(server), 7, within(30s));
   std::string large;
   large.resize(20'000'000);
@@ -92,9 +100,9 @@ TEST(MessageServerTest, AMessageLargerThanTheSystemsBuffersArrivesWhole) {
   EXPECT_EQ(text_of(ask(client, 1, {large, large}, within(60s)).bytes), "7:" + large + large);
 }
 
-TEST(MessageServerTest, WhatTheServerThrowsIsThrownByTheCallAndTheNextOneWorks) {
+TEST_P(MessageServerTest, WhatTheServerThrowsIsThrownByTheCallAndTheNextOneWorks) {
   const MessageServer server(
-      Reach::kEverywhere,
+      access(),
       [](int, const Message& request, const Limits&) -> Message {
         if (request.kind == 1) throw PeerLost(5, "replica 5 died");
         if (request.kind == 2) throw DeadlineExceeded("too late for 3");
@@ -117,11 +125,11 @@ TEST(MessageServerTest, WhatTheServerThrowsIsThrownByTheCallAndTheNextOneWorks) 
   EXPECT_EQ(ask(client, 5, {}, within(30s)).kind, 9U);
 }
 
-TEST(MessageServerTest, TheServerIsToldHowLongTheMemberWaits) {
+TEST_P(MessageServerTest, TheServerIsToldHowLongTheMemberWaits) {
   std::optional<Clock::duration> left;
   bool is_infinite = false;
   const MessageServer server(
-      Reach::kEverywhere,
+      access(),
       [&](int, const Message& request, const Limits& limits) -> Message {
         if (request.kind == 1) left = limits.deadline.remaining();
         if (request.kind == 2) is_infinite = limits.deadline.is_infinite();
@@ -137,14 +145,14 @@ TEST(MessageServerTest, TheServerIsToldHowLongTheMemberWaits) {
 }
 
 // While it is being served: the request's stop token ends the server's wait.
-TEST(MessageServerTest, AMemberThatDiesIsNoticedWhileItsRequestIsServed) {
+TEST_P(MessageServerTest, AMemberThatDiesIsNoticedWhileItsRequestIsServed) {
   Losses losses;
   Mutex mutex;
   CondVar never;
   bool is_serving = false, was_stopped = false;
   CondVar serving;
   const MessageServer server(
-      Reach::kEverywhere,
+      access(),
       [&](int, const Message&, const Limits& limits) -> Message {
         const MutexLock lock(mutex);
         is_serving = true;
@@ -169,8 +177,8 @@ TEST(MessageServerTest, AMemberThatDiesIsNoticedWhileItsRequestIsServed) {
   EXPECT_TRUE(serving.wait(mutex, Deadline::after(30s), [&] { return was_stopped; }));
 }
 
-TEST(MessageServerTest, AServerThatIsGoneIsNamed) {
-  auto server = std::make_unique<MessageServer>(Reach::kEverywhere, echo, ignore);
+TEST_P(MessageServerTest, AServerThatIsGoneIsNamed) {
+  auto server = std::make_unique<MessageServer>(access(), echo, ignore);
   MessageClient client(address_of(*server), 1, within(30s));
   (void)ask(client, 1, {}, within(30s));
   server.reset();
@@ -183,8 +191,8 @@ TEST(MessageServerTest, AServerThatIsGoneIsNamed) {
   }
 }
 
-TEST(MessageServerTest, ADoorThatIsShutIsSeenAtOnceAndWhoIsInStays) {
-  MessageServer server(Reach::kEverywhere, echo, ignore);
+TEST_P(MessageServerTest, ADoorThatIsShutIsSeenAtOnceAndWhoIsInStays) {
+  MessageServer server(access(), echo, ignore);
   MessageClient in(address_of(server), 1, within(30s));
   server.shut_door();
   try {
@@ -196,10 +204,10 @@ TEST(MessageServerTest, ADoorThatIsShutIsSeenAtOnceAndWhoIsInStays) {
   EXPECT_NO_THROW((void)ask(in, 1, {}, within(30s)));
 }
 
-TEST(MessageServerTest, ARequestThatTheEndOfTheServerCutsShortIsThatEnd) {
+TEST_P(MessageServerTest, ARequestThatTheEndOfTheServerCutsShortIsThatEnd) {
   std::promise<void> is_served;
   auto server = std::make_unique<MessageServer>(
-      Reach::kEverywhere,
+      access(),
       [&](int, const Message&, const Limits& limits) -> Message {
         is_served.set_value();
         Mutex mutex;
@@ -218,8 +226,8 @@ TEST(MessageServerTest, ARequestThatTheEndOfTheServerCutsShortIsThatEnd) {
 }
 
 // Also when it has gone before the member asks.
-TEST(MessageServerTest, AFailureThatIsToldToAllComesBeforeTheEndOfTheServer) {
-  auto server = std::make_unique<MessageServer>(Reach::kEverywhere, echo, ignore);
+TEST_P(MessageServerTest, AFailureThatIsToldToAllComesBeforeTheEndOfTheServer) {
+  auto server = std::make_unique<MessageServer>(access(), echo, ignore);
   MessageClient first(address_of(*server), 1, within(30s)), second(address_of(*server), 2, within(30s));
   (void)ask(first, 1, {}, within(30s));
   (void)ask(second, 1, {}, within(30s));
@@ -237,10 +245,10 @@ TEST(MessageServerTest, AFailureThatIsToldToAllComesBeforeTheEndOfTheServer) {
   EXPECT_EQ(lost_of(second), 7);
 }
 
-TEST(MessageServerTest, AServerThatDoesNotAnswerEndsTheCallAtItsDeadlineAndTheClient) {
+TEST_P(MessageServerTest, AServerThatDoesNotAnswerEndsTheCallAtItsDeadlineAndTheClient) {
   Losses losses;
   const MessageServer server(
-      Reach::kEverywhere,
+      access(),
       [](int, const Message&, const Limits& limits) -> Message {
         Mutex mutex;
         CondVar never;
@@ -260,9 +268,9 @@ TEST(MessageServerTest, AServerThatDoesNotAnswerEndsTheCallAtItsDeadlineAndTheCl
   EXPECT_EQ(losses.first().first, 1);
 }
 
-TEST(MessageServerTest, AStopEndsACall) {
+TEST_P(MessageServerTest, AStopEndsACall) {
   const MessageServer server(
-      Reach::kEverywhere,
+      access(),
       [](int, const Message&, const Limits& limits) -> Message {
         Mutex mutex;
         CondVar never;
@@ -280,6 +288,19 @@ TEST(MessageServerTest, AStopEndsACall) {
 }
 
 // Several addresses of this host answer; the connections that are not taken are nobody's loss.
+TEST_P(MessageServerTest, AMemberThatDiedKeepsNobodyFromBeingTold) {
+  Losses losses;
+  MessageServer server(access(), echo, [&](int member, const std::string& how) { losses.add(member, how); });
+  auto first = std::make_unique<MessageClient>(address_of(server), 1, within(30s));
+  MessageClient second(address_of(server), 2, within(30s));
+  (void)first->call(7, {}, within(30s));
+  (void)second.call(7, {}, within(30s));
+  first.reset();
+  (void)losses.first();
+  for (int i = 0; i < 3; ++i) server.tell_all(RunError("the run has failed"));
+  EXPECT_THAT(message_of<RunError>([&] { (void)second.call(7, {}, within(30s)); }), HasSubstr("the run has failed"));
+}
+
 TEST(ContactTest, OneOfSeveralAddressesIsTaken) {
   Losses losses;
   const MessageServer server(Reach::kEverywhere, echo,
@@ -330,10 +351,10 @@ TEST(ContactTest, AListenerThatIsGoneIsAnErrorThatListsTheAddresses) {
   }
 }
 
-TEST(MessageServerTest, WhoComesBackTakesTheFormerPlaceAndTheLossIsToldBefore) {
+TEST_P(MessageServerTest, WhoComesBackTakesTheFormerPlaceAndTheLossIsToldBefore) {
   Losses losses;
   MessageServer server(
-      Reach::kEverywhere,
+      access(),
       [&](int member, const Message&, const Limits&) {
         EXPECT_EQ(losses.first().first, member) << "served before the former one was lost";
         return Message{.kind = 2, .patience = -1, .bytes = bytes_of("again")};

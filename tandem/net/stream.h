@@ -32,7 +32,7 @@ class Stream {
   /// Returns how many bytes were read, zero when the other end has hung up, -1 with EAGAIN when none have come.
   [[nodiscard]] ssize_t read(std::span<std::byte> into);
   /// Takes a beginning of the parts' bytes, and returns its size; -1 with EAGAIN when there is no room. Then the next
-  /// call begins with the same bytes.
+  /// call begins with the same bytes, and offers no fewer.
   [[nodiscard]] ssize_t write(std::span<const iovec> parts);
   [[nodiscard]] ssize_t write(std::span<const std::byte> bytes);
 

@@ -3,6 +3,7 @@
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 
 #include "tandem/base/error.h"
 #include "tandem/base/mutex.h"
+#include "tandem/base/text.h"
 
 namespace tandem::net {
 namespace {
@@ -112,9 +114,14 @@ int at_door(SSL* connection, const unsigned char* identity, std::size_t bytes, S
 Context make_context() {
   Context context = made(Context(SSL_CTX_new(TLS_method())));
   SSL_CTX* it = context.get();
-  SSL_CTX_set_min_proto_version(it, TLS1_3_VERSION);
-  SSL_CTX_set_ciphersuites(it, kCipherName);
-  SSL_CTX_set1_groups_list(it, "X25519");
+  if (SSL_CTX_set_min_proto_version(it, TLS1_3_VERSION) != 1 ||
+      SSL_CTX_set_max_proto_version(it, TLS1_3_VERSION) != 1 || SSL_CTX_set_ciphersuites(it, kCipherName) != 1 ||
+      SSL_CTX_set1_groups_list(it, "X25519") != 1) {
+    throw RunError(concat("this system's OpenSSL offers no TLS 1.3 with ", kCipherName,
+                          " and X25519, by which connections between hosts are encrypted; likely its configuration "
+                          "(openssl version -d) forbids them"));
+  }
+  SSL_CTX_clear_options(it, SSL_OP_ALLOW_NO_DHE_KEX);
   SSL_CTX_set_num_tickets(it, 0);
   SSL_CTX_set_session_cache_mode(it, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_options(it, SSL_OP_IGNORE_UNEXPECTED_EOF | SSL_OP_NO_TICKET);
@@ -134,8 +141,8 @@ SSL_CTX* shared_context() {
 }  // namespace
 
 struct Tls::State {
-  State(int socket, const Sha256::Digest& of_both, Role role)
-      : key(of_both), connection(made(Connected(SSL_new(shared_context())))) {
+  State(int socket, const Sha256::Digest& of_both, Role role, std::uint64_t most)
+      : key(of_both), bytes_a_key(most), connection(made(Connected(SSL_new(shared_context())))) {
     BIO* bio = made(BIO_new(socket_method()));
     BIO_set_data(bio, reinterpret_cast<void*>(static_cast<std::intptr_t>(socket)));
     BIO_set_init(bio, 1);
@@ -166,20 +173,36 @@ struct Tls::State {
     }
   }
 
+  // A message about the new key goes out before what it encrypts. There must be room for it now: a reader would wait
+  // for its leaving.
+  void change_key() TANDEM_REQUIRES(mutex) {
+    pollfd room{number_of(SSL_get_rbio(connection.get())), POLLOUT, 0};
+    if (::poll(&room, 1, 0) != 1 || room.revents != POLLOUT) return;
+    if (SSL_key_update(connection.get(), SSL_KEY_UPDATE_NOT_REQUESTED) == 1 && SSL_do_handshake(connection.get()) == 1)
+      encrypted = 0;
+  }
+
   const Sha256::Digest key;
+  const std::uint64_t bytes_a_key;
   Mutex mutex;
   const Connected connection;
   std::vector<std::byte> record TANDEM_GUARDED_BY(mutex);
+  std::uint64_t encrypted TANDEM_GUARDED_BY(mutex) = 0;   // bytes, with the present key
+  bool is_half_written TANDEM_GUARDED_BY(mutex) = false;  // a record waits to be sent
 };
 
-Tls::Tls(int socket, const Sha256::Digest& key, Role role) : state_(std::make_unique<State>(socket, key, role)) {}
+Tls::Tls(int socket, const Sha256::Digest& key, Role role, std::uint64_t bytes_a_key)
+    : state_(std::make_unique<State>(socket, key, role, bytes_a_key)) {}
 Tls::~Tls() = default;
 
 Tls::Handshake Tls::shake_hands() {
   const MutexLock lock(state_->mutex);
   ERR_clear_error();
   const int result = SSL_do_handshake(state_->connection.get());
-  if (result == 1) return Handshake::kDone;
+  if (result == 1) {  // by the key, or not at all
+    SSL* const it = state_->connection.get();
+    return SSL_session_reused(it) == 1 && SSL_version(it) == TLS1_3_VERSION ? Handshake::kDone : Handshake::kFailed;
+  }
   return state_->answer(result, 0) < 0 && errno == EAGAIN ? Handshake::kPending : Handshake::kFailed;
 }
 
@@ -205,9 +228,15 @@ ssize_t Tls::write(std::span<const iovec> parts) {
     }
     next = record;
   }
+  if (state_->encrypted > state_->bytes_a_key && !state_->is_half_written) state_->change_key();
   std::size_t bytes = 0;
   const int result = SSL_write_ex(state_->connection.get(), next.data(), next.size(), &bytes);
-  return state_->answer(result, bytes);
+  const ssize_t sent = state_->answer(result, bytes);
+  state_->is_half_written = sent < 0 && errno == EAGAIN;
+  state_->encrypted += bytes;
+  if (sent != 0) return sent;
+  errno = EPIPE;  // the other end has hung up
+  return -1;
 }
 
 }  // namespace tandem::net

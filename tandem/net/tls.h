@@ -12,6 +12,7 @@
 #include <sys/uio.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 
@@ -23,8 +24,11 @@ namespace tandem::net {
 class Tls {
  public:
   enum class Role { kDoor, kCaller };
-  /// `key`: of this connection alone. Throws RunError when OpenSSL has no memory to give.
-  Tls(int socket, const Sha256::Digest& key, Role role);
+  /// After so many bytes in one direction the key changes: AES-GCM must not encrypt more than some 2^38 with one (RFC
+  /// 8446, 5.5).
+  static constexpr std::uint64_t kBytesAKey = std::uint64_t{1} << 37;
+  /// `key`: of this connection alone. Throws RunError when OpenSSL cannot serve, and says why.
+  Tls(int socket, const Sha256::Digest& key, Role role, std::uint64_t bytes_a_key = kBytesAKey);
   ~Tls();
   Tls(const Tls&) = delete;
   Tls& operator=(const Tls&) = delete;

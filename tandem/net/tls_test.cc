@@ -17,6 +17,7 @@
 #include "tandem/concurrency/testing/within.h"
 #include "tandem/concurrency/worker.h"
 #include "tandem/net/door.h"
+#include "tandem/net/testing/connected.h"
 
 namespace tandem::net {
 namespace {
@@ -164,6 +165,49 @@ TEST(TlsTest, NobodyOnTheWayTalksTheEndsOutOfIt) {
     if (is_of_door && begin == 0 && bytes.size() > kWish) bytes[kWish] = std::byte{0};
   };
   EXPECT_THROW(meet(Traffic::kEncrypted, without_the_wish, nullptr, [](Ends&) {}), OtherSecret);
+}
+
+// One end's key changes with almost each record; the other one follows, in both directions at a time.
+TEST(TlsTest, KeysChangeWhileBytesGoBothWays) {
+  auto [one, other] = connected_sockets();
+  std::array sockets{std::move(one), std::move(other)};
+  constexpr std::uint64_t kBytesAKey = 1000;
+  std::array ends{Tls(sockets[0].get(), {}, Tls::Role::kCaller, kBytesAKey),
+                  Tls(sockets[1].get(), {}, Tls::Role::kDoor, kBytesAKey)};
+  for (bool are_done = false; !are_done;) {
+    const auto one_is = ends[0].shake_hands(), other_is = ends[1].shake_hands();
+    are_done = one_is == Tls::Handshake::kDone && other_is == Tls::Handshake::kDone;
+  }
+  std::vector<std::byte> sent(4 << 20);
+  for (std::size_t i = 0; i < sent.size(); ++i) sent[i] = static_cast<std::byte>(i * 7 + i / 256);
+  std::array<std::vector<std::byte>, 2> got;
+  std::array<std::size_t, 2> taken{};
+  std::vector<std::byte> some(100'000);
+  const Deadline deadline = Deadline::after(60s);
+  while ((got[0].size() < sent.size() || got[1].size() < sent.size()) && !deadline.expired()) {
+    for (const std::size_t end : {0U, 1U}) {
+      const iovec rest{sent.data() + taken[end], sent.size() - taken[end]};
+      if (const ssize_t went = rest.iov_len == 0 ? 0 : ends[end].write({&rest, 1}); went > 0)
+        taken[end] += static_cast<std::size_t>(went);
+      if (const ssize_t came = ends[end].read(some); came > 0)
+        got[end].insert(got[end].end(), some.begin(), some.begin() + came);
+    }
+  }
+  EXPECT_EQ(got[0], sent);
+  EXPECT_EQ(got[1], sent);
+}
+
+// A member that died: who was just told of its end does not wait for it to take more.
+TEST(TlsTest, WhoHasHungUpTakesNothing) {
+  auto [one, other] = connected(Traffic::kEncrypted);
+  other = Stream();
+  std::string word;
+  EXPECT_EQ(read_word(one, word), 0);
+  const Deadline deadline = Deadline::after(30s);
+  ssize_t sent = 1;
+  while (sent > 0 && !deadline.expired()) sent = one.write(std::as_bytes(std::span(kWord)));
+  EXPECT_EQ(sent, -1);
+  EXPECT_THAT(errno, ::testing::AnyOf(EPIPE, ECONNRESET));
 }
 
 // The codes of the greeting do not help who passes them on: the key is made of the secret.

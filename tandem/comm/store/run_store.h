@@ -1,8 +1,8 @@
 // comm/store/run_store.h: the store of a run of several processes: a server in one of them, and connections to it.
 //
 // Who may use it: within a host, processes of the same user, over a socket that no other host reaches; between hosts,
-// processes that prove that they know the run's secret (net/greeting.h). What travels between hosts is not encrypted
-// (docs/security.md).
+// processes that prove that they know the run's secret (net/greeting.h). With one, what travels between hosts is
+// encrypted (net/tls.h).
 //
 // Ownership: the server lives as long as the object that host_store() returned, and its parts. When it is gone, the
 // other processes' calls fail, so the process that hosts the store must be the last to end. Threads, blocking and

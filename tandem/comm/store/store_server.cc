@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <optional>
+#include <span>
 #include <system_error>
 #include <utility>
 
@@ -46,12 +47,14 @@ struct StoreServer::Client {
 
   // Sends what the socket takes. Returns false when the member is gone, or does not read.
   bool flush() {
-    while (!answers.empty()) {
-      const ssize_t sent = stream.write(answers);
+    std::size_t taken = 0;
+    while (taken < answers.size()) {
+      const ssize_t sent = stream.write(std::span(answers).subspan(taken));
       if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
       if (sent < 0 && errno != EINTR) return false;
-      answers.erase(answers.begin(), answers.begin() + std::max<ssize_t>(sent, 0));
+      taken += static_cast<std::size_t>(std::max<ssize_t>(sent, 0));
     }
+    answers.erase(answers.begin(), answers.begin() + static_cast<std::ptrdiff_t>(taken));
     return answers.size() <= kMostUnread;
   }
 };
