@@ -87,5 +87,10 @@ class Departure {
 FirstFailure tell_first_failure(Store& words, const FirstFailure& mine);
 /// What was written there; nothing if nothing was.
 [[nodiscard]] std::optional<FirstFailure> first_failure_of(Store& words);
+/// The same; nothing also where it is that of `rank` itself.
+[[nodiscard]] inline std::optional<FirstFailure> failure_of_another(Store& words, int rank) {
+  const std::optional<FirstFailure> first = first_failure_of(words);
+  return first && first->rank != rank ? first : std::nullopt;
+}
 
 }  // namespace tandem::comm

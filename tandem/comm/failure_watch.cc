@@ -2,10 +2,10 @@
 
 #include <chrono>
 #include <optional>
+#include <utility>
 
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
-#include "tandem/comm/departure.h"
 #include "tandem/concurrency/poll_until.h"
 
 namespace tandem::comm {
@@ -15,18 +15,18 @@ constexpr std::chrono::milliseconds kBetweenLooks{250};
 
 }  // namespace
 
-FailureWatch::FailureWatch(Store& words, int rank, const std::stop_token& stop)
+FailureWatch::FailureWatch(Find find, const std::stop_token& stop)
     : callers_(stop, [this] { either_.request_stop(); }),
-      worker_("failure-watch", [this, &words, rank](const std::stop_token& ends) { look(words, rank, ends); }) {}
+      worker_("failure-watch", [this, find = std::move(find)](const std::stop_token& ends) { look(find, ends); }) {}
 
-void FailureWatch::look(Store& words, int rank, const std::stop_token& stop) {
+void FailureWatch::look(const Find& find, const std::stop_token& stop) {
   std::string why;
   int failed = -1;
   try {
     for (; why.empty(); pause(kBetweenLooks, {.stop = stop})) {
       if (stop.stop_requested()) return;
-      const std::optional<FirstFailure> first = first_failure_of(words);
-      if (!first || first->rank == rank) continue;
+      const std::optional<FirstFailure> first = find();
+      if (!first) continue;
       failed = first->rank;
       why = concat("rank ", first->rank, " failed while the ranks met: ", first->why);
     }

@@ -5,20 +5,22 @@
 // thread of its own. Blocking: the destructor waits for one answer of the store, at most.
 #pragma once
 #include <functional>
+#include <optional>
 #include <stop_token>
 #include <string>
 
 #include "tandem/base/mutex.h"
-#include "tandem/comm/store/store.h"
+#include "tandem/comm/departure.h"
 #include "tandem/concurrency/worker.h"
 
 namespace tandem::comm {
 
 class FailureWatch {
  public:
-  /// Watches `words`, the part of the store with the first failure, for that of another rank than `rank`. The store
-  /// must live longer. `stop`: the caller's own.
-  FailureWatch(Store& words, int rank, const std::stop_token& stop);
+  /// The failure that is known by now, if any; of another rank than the one that watches. Called by the watch's thread.
+  using Find = std::function<std::optional<FirstFailure>()>;
+  /// Watches what `find` finds, which asks the store. `stop`: the caller's own.
+  FailureWatch(Find find, const std::stop_token& stop);
 
   /// Requested when a failure was seen, or the caller's token was.
   [[nodiscard]] std::stop_token token() const { return either_.get_token(); }
@@ -27,7 +29,7 @@ class FailureWatch {
   void rethrow() const;
 
  private:
-  void look(Store& words, int rank, const std::stop_token& stop);
+  void look(const Find& find, const std::stop_token& stop);
 
   std::stop_source either_;
   std::stop_callback<std::function<void()>> callers_;

@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 
 TEST(FailureWatchTest, TheFailureOfAnotherRankRequestsTheStop) {
   const std::unique_ptr<Store> words = make_memory_store();
-  const FailureWatch watch(*words, 0, {});
+  const FailureWatch watch([&] { return failure_of_another(*words, 0); }, {});
   watch.rethrow();
   EXPECT_FALSE(watch.token().stop_requested());
   (void)tell_first_failure(*words, {1, "no cable"});
@@ -31,7 +31,7 @@ TEST(FailureWatchTest, TheOwnFailureIsNoReasonAndTheCallersStopIsOne) {
   const std::unique_ptr<Store> words = make_memory_store();
   (void)tell_first_failure(*words, {0, "no cable"});
   std::stop_source stop;
-  const FailureWatch watch(*words, 0, stop.get_token());
+  const FailureWatch watch([&] { return failure_of_another(*words, 0); }, stop.get_token());
   std::this_thread::sleep_for(20ms);
   EXPECT_FALSE(watch.token().stop_requested());
   stop.request_stop();

@@ -191,7 +191,13 @@ std::shared_ptr<Group> make_watched_group(const World& world, const std::vector<
                                           const WorldOptions& options, const NetworkGroups& network) {
   if (world.size == 1) return make_group(world, all, options, network);
   const std::unique_ptr<Store> words = world.store->part("words");
-  const FailureWatch watch(*words, world.rank, options.limits.stop);
+  const auto find = [&]() -> std::optional<FirstFailure> {
+    if (const auto ended = first_obituary(*world.store)) {
+      return FirstFailure{ended->first, concat("it ended (", ended->second, "): see its output")};
+    }
+    return failure_of_another(*words, world.rank);
+  };
+  const FailureWatch watch(find, options.limits.stop);
   WorldOptions watched = options;
   watched.limits.stop = watch.token();
   try {

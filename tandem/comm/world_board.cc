@@ -165,7 +165,7 @@ ProgressBoard open_with_others(World& world, int units, Range mine, const Limits
 ProgressBoard open_board(World& world, int units, Range mine, const Limits& limits, BoardOptions options) {
   if (world.size == 1) return ProgressBoard(units);
   const std::unique_ptr<Store> words = world.store->part("words");
-  const FailureWatch watch(*words, world.rank, limits.stop);
+  const FailureWatch watch([&] { return failure_of_another(*words, world.rank); }, limits.stop);
   const EndOfGroup end(world.group, watch.token());
   Limits until_end = limits;
   until_end.stop = end.token();

@@ -320,6 +320,25 @@ TEST(WorldTest, ARankThatEndedBeforeItCameIsNotWaitedFor) {
   EXPECT_FALSE(obituary_in(store->get("world/0", within(60s)))) << "it has come";
 }
 
+// It brought its introduction, and died before it came to the group's meeting.
+TEST(WorldTest, ARankThatEndedBeforeTheMeetingIsNotWaitedFor) {
+  const StoreProcess launcher;
+  const std::unique_ptr<Store> store = open_store(rank_of(0, 2, launcher), 0, within(60s));
+  const LauncherEnvironment first = rank_of(0, 2, launcher), second = rank_of(1, 2, launcher);
+  struct Death {};  // no exception that the world would report
+  NetworkGroups none;
+  none.tcp = [](const NetworkGroupOptions&) -> std::unique_ptr<Group> { throw Death(); };
+  const std::jthread other([&] {
+    try {
+      (void)open_world(second, choose(Backend::kTcp), none);
+    } catch (const Death&) {
+      write_obituary(*open_store(second, 0, within(60s)), 1, "SIGKILL");
+    }
+  });
+  EXPECT_THAT([&] { (void)open_world(first, choose(Backend::kTcp)); },
+              ThrowsMessage<PeerLost>(HasSubstr("rank 1 failed while the ranks met: it ended (SIGKILL)")));
+}
+
 // Rank 1 says that it is on rank 0's host, and is not to be met there.
 TEST(WorldTest, RanksThatDoNotMeetWhereTheirKeysSayAreToldOfHostsBy) {
   const StoreProcess launcher;

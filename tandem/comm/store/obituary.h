@@ -3,9 +3,13 @@
 //
 // Threads, blocking, errors: as Store.
 #pragma once
+#include <algorithm>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 
+#include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/store/store.h"
 
@@ -16,9 +20,23 @@ inline constexpr const char* kIntroduction = "world";
 /// How an obituary begins, and no introduction does.
 inline constexpr std::string_view kObituary = "ended: ";
 
-/// `part`: run_part() of the world's generation. Changes nothing if the rank has come. `how` is "SIGKILL", say.
+/// The rank that ended first, and how, for those that wait for one that had come already.
+inline constexpr const char* kFirstToEnd = "first to end";
+
+/// `part`: run_part() of the world's generation. `how` is "SIGKILL", say.
 inline void write_obituary(Store& part, int rank, const std::string& how) {
-  (void)part.compare_set(concat(kIntroduction, "/", rank), "", concat(kObituary, how));
+  (void)part.compare_set(concat(kIntroduction, "/", rank), "", concat(kObituary, how));  // nothing if it has come
+  (void)part.compare_set(kFirstToEnd, "", concat(rank, " ", how));
+}
+
+/// The rank that ended first, and how; nothing if none did.
+[[nodiscard]] inline std::optional<std::pair<int, std::string>> first_obituary(Store& part) {
+  const std::optional<std::string> text = part.find(kFirstToEnd);
+  if (!text) return std::nullopt;
+  const std::size_t blank = std::min(text->find(' '), text->size());
+  const std::optional<int> rank = parse_number<int>(std::string_view(*text).substr(0, blank));
+  if (!rank) throw RunError(concat("'", kFirstToEnd, "' of the run's store is no rank: '", *text, "'"));
+  return std::pair(*rank, text->substr(std::min(blank + 1, text->size())));
 }
 
 /// How the rank ended that should have brought this introduction; nothing if it did.
