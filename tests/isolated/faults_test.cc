@@ -5,7 +5,11 @@
 
 #include <cerrno>
 #include <csignal>
+#include <fstream>
+#include <iterator>
 #include <map>
+#include <stdexcept>
+#include <thread>
 
 #include "tandem/base/error.h"
 #include "tandem/base/testing/message_of.h"
@@ -48,6 +52,13 @@ struct Group {
   }
   void steps(int count) {
     for (int i = 0; i < count; ++i) stepped->step();
+  }
+  // The first one that has printed something; waits for it.
+  [[nodiscard]] pid_t process() const {
+    for (;;) {
+      const std::lock_guard lock(heard->mutex);
+      if (!heard->lines.empty()) return heard->lines.begin()->first;
+    }
   }
   [[nodiscard]] const EnvBuffers& shown() const { return stepped->buffers(); }
 
@@ -174,11 +185,11 @@ TEST(WorkerFaultsTest, WhatItWritesOverTheMemoryIsNotBelieved) {
 }
 
 // A worker that speaks the protocol, and lies in it.
-std::string message_about(const std::string& lie) {
+std::string message_about(const std::string& lie, std::shared_ptr<RestartBudget> budget = {}) {
   const Task task{"CartPole-v1"};
   IsolationOptions options = task.isolation();
   options.command = {"/proc/self/exe", "env-liar", lie};
-  IsolatedEnvs group(task.registry().spec(task.env), 2, options, nullptr);
+  IsolatedEnvs group(task.registry().spec(task.env), 2, options, std::move(budget));
   EnvBuffers buffers(group);
   return message_of<EnvError>([&] {
     group.reset(seeds(2), buffers.arrays());
@@ -217,6 +228,18 @@ TEST(WorkerFaultsTest, AWorkerThatIsLostBetweenStepsIsStartedAgainForASaveToo) {
   later.steps(1);
   group.steps(1);
   EXPECT_EQ(later.shown().observation<float>(2)[1], group.shown().observation<float>(2)[1]);
+}
+
+TEST(WorkerFaultsTest, TheFirstStepBehindALoadMayBeLost) {
+  Group before("loaded"), group("loaded");
+  before.steps(4);
+  group.stepped->load(before.stepped->group().save());
+  group.steps(1);
+  EXPECT_THAT(group.shown().truncated(), Each(1));
+  for (std::size_t e = 0; e < kCount; ++e) {
+    EXPECT_THAT(group.shown().final_observation<float>(e),
+                ElementsAre(before.shown().observation<float>(e)[0], before.shown().observation<float>(e)[1]));
+  }
 }
 
 }  // namespace

@@ -1,11 +1,13 @@
 // A plugin whose environment does what no environment should: at the step `at` of its process, over all of its
 // environments, what the option `fault` says; or throws at the step `at` of each episode (fragile).
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
+#include <cfenv>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -49,6 +51,27 @@ void wait_for_ever() {
   for (;;) ::pause();
 }
 
+// A process that holds whatever this one does, for half a minute, or where it `leaves` this one's group until the
+// training has let the socket go.
+pid_t start_holder(bool leaves) {
+  const pid_t id = ::fork();
+  if (id != 0) return id;
+  if (leaves) ::setsid();
+  pollfd wait{leaves ? 3 : -1, POLLRDHUP, 0};
+  ::poll(&wait, 1, 30'000);
+  ::_exit(0);
+}
+
+// What a process that a simulator starts must not get, and what is sent to the training must not reach this one.
+void look_around() {
+  if ((::fcntl(3, F_GETFD) & ::fcntl(4, F_GETFD) & FD_CLOEXEC) == 0 || ::getpgrp() != ::getpid()) std::abort();
+}
+
+double third() {
+  volatile double one = 1, three = 3;
+  return one / three;
+}
+
 void misbehave(const std::string& fault) {
   if (fault == "segv") {
     std::signal(SIGSEGV, SIG_DFL);  // a sanitizer would turn it into an exit code
@@ -56,7 +79,16 @@ void misbehave(const std::string& fault) {
   }
   if (fault == "exit") std::exit(0);  // NOLINT(concurrency-mt-unsafe): that is the point
   if (fault == "_exit") ::_exit(0);
-  if (fault == "kill") ::raise(SIGKILL);
+  if (fault == "kill" || fault == "early" || fault == "late") ::raise(SIGKILL);
+  if (fault == "held") {
+    (void)start_holder(true);
+    ::_exit(0);
+  }
+  if (fault == "child") {
+    std::printf("%d\n", start_holder(false));
+    std::fflush(stdout);
+  }
+  if (fault == "look") look_around();
   if (fault == "stop") ::raise(SIGSTOP);
   if (fault == "hang") wait_for_ever();
   if (fault == "leak") leak();
@@ -95,7 +127,14 @@ struct Troubled {
   static tandem::rl::MetricsOf<Troubled> metrics() {
     return {{"begin", [](const Troubled& it) { return static_cast<double>(it.shown[0]); }, "Where it began."}};
   }
-  void configure(const Options& options) { its = options; }
+  void configure(const Options& options) {
+    its = options;
+    if (its.fault != "farewell" || end.use_count() > 0) return;
+    end = std::shared_ptr<const void>(nullptr, [](const void*) {
+      std::puts("farewell");
+      std::fflush(stdout);
+    });
+  }
   static tandem::rl::Spec spec() {
     return {.id = "Troubled-v0",
             .observation = {{.shape = {2}}},
@@ -103,15 +142,23 @@ struct Troubled {
             .max_episode_steps = 40};
   }
   Shown reset(NumpyGenerator& random) {
+    if (its.fault == "rounding") std::fesetround(FE_UPWARD);
     shown = {static_cast<float>(random.uniform(0, 1)), 0.0F};
     return shown;
   }
   StepResult<Shown> step(std::int64_t action) {
     static std::int64_t steps = 0;
     if (++steps == its.at) misbehave(its.fault);
+    if (its.fault == "loaded" && steps == 1 && shown[1] > 0)
+      ::raise(SIGKILL);  // within an episode that it did not begin
+    // An exception before the process ends: in the group's step before that one, or in the same.
+    if ((its.fault == "early" && steps == its.at - 4) || (its.fault == "late" && steps == its.at - 1))
+      throw std::runtime_error("it fell over");
     if (its.fault == "fragile" && shown[1] + 1 == static_cast<float>(its.at)) throw std::runtime_error("it fell over");
     ++shown[1];
-    return {.observation = shown, .reward = static_cast<double>(action), .terminated = shown[1] >= 25};
+    return {.observation = shown,
+            .reward = its.fault == "rounding" ? third() : static_cast<double>(action),
+            .terminated = shown[1] >= 25};
   }
   [[nodiscard]] Shown save() const { return shown; }
   Shown load(std::span<const std::byte> state) {
@@ -120,6 +167,7 @@ struct Troubled {
   }
   Options its;
   Shown shown{};
+  std::shared_ptr<const void> end;  // says so
 };
 
 }  // namespace

@@ -132,6 +132,7 @@ void IsolatedEnvs::load(std::span<const std::byte> state, const EnvArrays& out) 
                          .failures = worker.region().array<std::uint64_t>(table.failures)[e]};
   }
   copy_shown(out);
+  remember(out);
 }
 
 void IsolatedEnvs::blame(std::size_t env, const std::string& what) const {
