@@ -201,9 +201,20 @@ TEST(WorkerFaultsTest, ALiarIsKilledAndNamed) {
   EXPECT_THAT(message_about("state"), HasSubstr("says that its state has 1152921504606846976 bytes"));
   EXPECT_THAT(message_about("piece"), HasSubstr("handed over a piece of 1099511627776 bytes of a state of 1000"));
   EXPECT_THAT(message_about("nothing"), HasSubstr("handed over a piece of 0 bytes"));
-  EXPECT_THAT(message_about("word"), HasSubstr("answered with the unknown word 77"));
+  EXPECT_THAT(message_about("word"), HasSubstr("answered with the word 77, which is no answer in a reset"));
+  EXPECT_THAT(message_about("byte"), HasSubstr("handed over a piece of 1 bytes of a state of 1000"));
+  EXPECT_THAT(message_about("refused"), HasSubstr("answered with the word 2, which is no answer in a reset"));
+  EXPECT_THAT(message_about("unreadable"),
+              HasSubstr("answered with the word 3, which is no answer while its environments were saved"));
   EXPECT_LE(message_about("text").size(), 5 * kMostAnswerText);  // as it is printed
   EXPECT_FALSE(has_children());
+}
+
+TEST(WorkerFaultsTest, AWorkerThatAsksForEverIsKilled) {
+  EXPECT_THAT(message_about("asks"), HasSubstr("asked for a restart, and its task has none"));
+  const auto budget = std::make_shared<RestartBudget>(2);
+  EXPECT_THAT(message_about("asks", budget), HasSubstr("asked for a restart again after it was refused one"));
+  EXPECT_EQ(budget->used(), 2);
 }
 
 // Killed between two steps, as by a system that is short of memory.

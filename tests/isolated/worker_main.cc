@@ -1,6 +1,7 @@
 // The test's program, which is also the worker: started again by a test, it serves environments, or lies.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <exception>
 #include <iostream>
 #include <string>
@@ -24,13 +25,23 @@ void lie_about(const std::string& lie) {
     const auto command = static_cast<WorkerCommand>(header.command);
     header.outcome = 0;
     header.value = 1;
+    const bool has_begun = command != WorkerCommand::kGive && command != WorkerCommand::kBegin;
+    if (has_begun && lie == "asks") header.outcome = static_cast<std::uint32_t>(WorkerOutcome::kAsks);
     if (command == WorkerCommand::kReset && lie == "word") header.outcome = 77;
+    if (command == WorkerCommand::kReset && lie == "refused")
+      header.outcome = static_cast<std::uint32_t>(WorkerOutcome::kRefused);
+    if (command == WorkerCommand::kReset && lie == "failures")
+      header.outcome = static_cast<std::uint32_t>(WorkerOutcome::kAsks);
+    if (command == WorkerCommand::kAnswer && lie == "failures")
+      std::fill_n(region.array<std::uint64_t>(header.table.failures), header.table.environments, 5);
+    if (command == WorkerCommand::kSave && lie == "unreadable")
+      header.outcome = static_cast<std::uint32_t>(WorkerOutcome::kUnreadable);
     if (command == WorkerCommand::kReset && lie == "text") {
       header.outcome = static_cast<std::uint32_t>(WorkerOutcome::kFailed);
       header.value = std::uint64_t{1} << 60;
     }
     if (command == WorkerCommand::kSave) header.value = lie == "state" ? std::uint64_t{1} << 60 : 1000;
-    if (command == WorkerCommand::kTake) header.value = lie == "piece" ? std::uint64_t{1} << 40 : 0;
+    if (command == WorkerCommand::kTake) header.value = lie == "piece" ? std::uint64_t{1} << 40 : lie == "byte" ? 1 : 0;
     ring(header.done, request, header.learner_sleeps, kWorkerSocket);
   }
 }

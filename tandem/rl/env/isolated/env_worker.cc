@@ -24,6 +24,14 @@ namespace {
 // The training has let the group go. No std::exception, so that nobody takes it for a failure of an environment.
 struct TrainingIsGone {};
 
+WorkerOutcome outcome_of(const std::exception& error, WorkerCommand command) {
+  if (command == WorkerCommand::kBegin && dynamic_cast<const ConfigError*>(&error) != nullptr)
+    return WorkerOutcome::kRefused;
+  if (command == WorkerCommand::kLoad && dynamic_cast<const CheckpointError*>(&error) != nullptr)
+    return WorkerOutcome::kUnreadable;
+  return WorkerOutcome::kFailed;
+}
+
 class EnvWorker {
  public:
   EnvWorker(const EnvRegistry& environments, EnvRegion region, int socket)
@@ -36,15 +44,11 @@ class EnvWorker {
   [[noreturn]] void serve() {
     for (;;) {
       wait();
+      const auto command = static_cast<WorkerCommand>(header_.command);
       try {
-        const std::uint64_t value = run(static_cast<WorkerCommand>(header_.command));
-        answer(WorkerOutcome::kDone, value);
-      } catch (const ConfigError& error) {
-        answer(WorkerOutcome::kRefused, error.what());
-      } catch (const CheckpointError& error) {
-        answer(WorkerOutcome::kUnreadable, error.what());
+        answer(WorkerOutcome::kDone, run(command));
       } catch (const std::exception& error) {
-        answer(WorkerOutcome::kFailed, error.what());
+        answer(outcome_of(error, command), error.what());
       }
     }
   }

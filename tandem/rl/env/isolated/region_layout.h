@@ -61,7 +61,7 @@ enum class WorkerCommand : std::uint32_t {
   kLoad = 6,
   /// The first `argument` bytes of the window are the next piece of the input of a later command.
   kGive = 7,
-  /// Writes the next piece of the output to the window. `value`: its length in bytes, at least 1.
+  /// Writes the next piece of the output to the window: window_bytes bytes, or all that is left. `value`: its length.
   kTake = 8,
   /// Answers kAsks: `argument` is 1 for yes, and 0 for no.
   kAnswer = 9,
@@ -72,12 +72,12 @@ enum class WorkerOutcome : std::uint32_t {
   kDone = 0,
   /// An environment failed, and what is asked was not done. The text says where.
   kFailed = 1,
-  /// The task cannot be done: no such environment, a plugin that is missing.
+  /// To kBegin alone: the task cannot be done, since there is no such environment, or a plugin is missing.
   kRefused = 2,
-  /// A state that does not fit.
+  /// To kLoad alone: a state that does not fit.
   kUnreadable = 3,
   /// An environment failed, and the worker would make it anew: may it? The training answers by kAnswer, and the worker
-  /// then goes on with what was asked before.
+  /// then goes on with what was asked before, within the time that it has for it. After a no it asks no more.
   kAsks = 4,
 };
 

@@ -76,52 +76,58 @@ void WorkerLink::set_progress(double share) {
   (void)call(WorkerCommand::kProgress);
 }
 
-std::uint64_t WorkerLink::call(WorkerCommand command, std::uint64_t argument) {
-  WorkerCommand asked = command;
-  for (;;) {
-    header_.command = static_cast<std::uint32_t>(asked);
-    header_.argument = argument;
-    ring(header_.request, ++requests_, header_.worker_sleeps, sockets_.own.get());
-    wait(command);
-    // Each is read once: the worker may change them at any time.
-    const auto outcome = static_cast<const volatile std::uint32_t&>(header_.outcome);
-    const auto value = static_cast<const volatile std::uint64_t&>(header_.value);
-    switch (static_cast<WorkerOutcome>(outcome)) {
-      case WorkerOutcome::kDone:
-        return value;
-      case WorkerOutcome::kFailed:
-        throw EnvError(text(value));
-      case WorkerOutcome::kRefused:
-        throw ConfigError(text(value));
-      case WorkerOutcome::kUnreadable:
-        throw CheckpointError(text(value));
-      case WorkerOutcome::kAsks:
-        argument = budget_ != nullptr && budget_->take(text(value)) ? 1 : 0;
-        asked = WorkerCommand::kAnswer;
-        continue;
-    }
-    fail(concat("answered with the unknown word ", outcome));
-  }
+Clock::duration WorkerLink::allowed() const {
+  return options_.deadline + (has_begun_ ? Clock::duration{} : kStartPatience);
 }
 
-void WorkerLink::wait(WorkerCommand command) {
+std::uint64_t WorkerLink::call(WorkerCommand command, std::uint64_t argument) {
+  return call(command, argument, Deadline::after(allowed()));
+}
+
+std::uint64_t WorkerLink::call(WorkerCommand command, std::uint64_t argument, const Deadline& deadline) {
+  granted_ = 0;
+  bool may_ask = budget_ != nullptr;
+  WorkerOutcome outcome = ask(command, argument, command, deadline);
+  for (; outcome == WorkerOutcome::kAsks; outcome = ask(WorkerCommand::kAnswer, may_ask ? 1 : 0, command, deadline)) {
+    if (budget_ == nullptr) fail("asked for a restart, and its task has none");
+    if (!may_ask) fail("asked for a restart again after it was refused one");
+    may_ask = budget_->take(text(its_value()));
+    granted_ += may_ask ? 1 : 0;
+  }
+  const std::uint64_t value = its_value();
+  if (outcome == WorkerOutcome::kDone) return value;
+  if (outcome == WorkerOutcome::kFailed) throw EnvError(text(value));
+  // The errors of a user's mistake and of a checkpoint say what to do next, so a worker must not choose them freely.
+  if (outcome == WorkerOutcome::kRefused && command == WorkerCommand::kBegin) throw ConfigError(text(value));
+  if (outcome == WorkerOutcome::kUnreadable && command == WorkerCommand::kLoad) throw CheckpointError(text(value));
+  fail(concat("answered with the word ", static_cast<std::uint32_t>(outcome), ", which is no answer ",
+              words_for(command)));
+}
+
+WorkerOutcome WorkerLink::ask(WorkerCommand asked, std::uint64_t argument, WorkerCommand for_what,
+                              const Deadline& deadline) {
+  header_.command = static_cast<std::uint32_t>(asked);
+  header_.argument = argument;
+  ring(header_.request, ++requests_, header_.worker_sleeps, sockets_.own.get());
   const BellWait wait{.number = header_.done,
                       .value = requests_,
                       .own_sleeps = header_.learner_sleeps,
                       .socket = sockets_.own.get(),
                       .spin = options_.spin};
-  const Clock::duration allowed = options_.deadline + (has_begun_ ? Clock::duration{} : kStartPatience);
-  switch (wait.until(Deadline::after(allowed))) {
+  switch (wait.until(deadline)) {
     case BellOutcome::kRung:
-      return;
+      // Read once: the worker may change it at any time.
+      return static_cast<WorkerOutcome>(static_cast<const volatile std::uint32_t&>(header_.outcome));
     case BellOutcome::kGone:
-      lose(kPatienceForTheDying, words_for(command));
+      lose(kPatienceForTheDying, words_for(for_what));
     case BellOutcome::kLate:
       break;
   }
-  const double seconds = std::chrono::duration<double>(allowed).count();
-  lose({}, concat(words_for(command), ", since it did not answer for ", seconds, " s (env_deadline_seconds)"));
+  const double seconds = std::chrono::duration<double>(allowed()).count();
+  lose({}, concat(words_for(for_what), ", since it did not answer for ", seconds, " s (env_deadline_seconds)"));
 }
+
+std::uint64_t WorkerLink::its_value() const { return static_cast<const volatile std::uint64_t&>(header_.value); }
 
 std::string WorkerLink::text(std::uint64_t bytes) const {
   std::string text(std::min<std::uint64_t>(bytes, kMostAnswerText), '\0');
@@ -130,23 +136,26 @@ std::string WorkerLink::text(std::uint64_t bytes) const {
 }
 
 void WorkerLink::give(std::span<const std::byte> input) {
+  const Deadline deadline = Deadline::after(allowed());
   while (!input.empty()) {
     const std::span<const std::byte> piece = input.first(std::min(input.size(), kWindowBytes));
     std::memcpy(region_.at(layout_.table.window), piece.data(), piece.size());
-    (void)call(WorkerCommand::kGive, piece.size());
+    (void)call(WorkerCommand::kGive, piece.size(), deadline);
     input = input.subspan(piece.size());
   }
 }
 
 std::vector<std::byte> WorkerLink::take(std::uint64_t bytes) {
   if (bytes > kMostStateBytes) fail(concat("says that its state has ", bytes, " bytes; ", kMostStateBytes, " may be"));
+  const Deadline deadline = Deadline::after(allowed());
   std::vector<std::byte> output;
   while (output.size() < bytes) {
-    const std::uint64_t piece = call(WorkerCommand::kTake);
-    if (piece == 0 || piece > kWindowBytes || piece > bytes - output.size())
-      fail(concat("handed over a piece of ", piece, " bytes of a state of ", bytes));
+    const std::uint64_t due = std::min<std::uint64_t>(kWindowBytes, bytes - output.size());
+    const std::uint64_t piece = call(WorkerCommand::kTake, 0, deadline);
+    if (piece != due)
+      fail(concat("handed over a piece of ", piece, " bytes of a state of ", bytes, "; ", due, " were due"));
     const std::byte* const from = region_.at(layout_.table.window);
-    output.insert(output.end(), from, from + piece);
+    output.insert(output.end(), from, from + due);
   }
   return output;
 }

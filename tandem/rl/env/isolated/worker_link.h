@@ -29,8 +29,8 @@ struct IsolationOptions {
   WorkerTask task = {};
   /// The program that serves them, and its arguments: this one again, unless said.
   std::vector<std::string> command = {"/proc/self/exe", "env-worker"};
-  /// The longest that one request may take, such as a step of all environments of a group. The first one, in which the
-  /// worker starts, may take kStartPatience longer.
+  /// The longest that one request may take, such as a step of all environments of a group, with those that are made
+  /// anew in it. The first ones, in which the worker starts, may take kStartPatience longer.
   Clock::duration deadline = std::chrono::seconds(60);
   /// Bytes of memory of its own beyond which a worker is killed; 0: no limit.
   std::uint64_t most_memory = 0;
@@ -59,12 +59,15 @@ class WorkerLink {
   /// Throws WorkerLost, or the error that the worker answers with: EnvError, ConfigError, CheckpointError.
   std::uint64_t call(WorkerCommand command, std::uint64_t argument = 0);
   void set_progress(double share);
-  /// Hands over the input of the next command; take() fetches the output of the last one. In pieces of the window.
+  /// Hands over the input of the next command; take() fetches the output of the last one. In pieces of the window, all
+  /// of them within the deadline of one request.
   void give(std::span<const std::byte> input);
   [[nodiscard]] std::vector<std::byte> take(std::uint64_t bytes);
 
   [[nodiscard]] const EnvRegion& region() const { return region_; }
   [[nodiscard]] bool can_save() const { return can_save_; }
+  /// How many environments the worker was allowed to make anew in the last call, which may have failed.
+  [[nodiscard]] std::uint64_t granted() const { return granted_; }
   /// Kills the worker for what it wrote.
   [[noreturn]] void fail(const std::string& what);
 
@@ -75,8 +78,12 @@ class WorkerLink {
   };
   [[nodiscard]] static Pair connected();
 
-  // Waits for the answer to the request.
-  void wait(WorkerCommand command);
+  [[nodiscard]] Clock::duration allowed() const;
+  std::uint64_t call(WorkerCommand command, std::uint64_t argument, const Deadline& deadline);
+  // Sends the request, and waits for the answer.
+  WorkerOutcome ask(WorkerCommand asked, std::uint64_t argument, WorkerCommand for_what, const Deadline& deadline);
+  // Of an answer. Each call reads it once: the worker may change it at any time.
+  [[nodiscard]] std::uint64_t its_value() const;
   // The text of an answer, as it is printed.
   [[nodiscard]] std::string text(std::uint64_t bytes) const;
   [[noreturn]] void lose(Clock::duration patience, const std::string& why);
@@ -89,6 +96,7 @@ class WorkerLink {
   Pair sockets_;
   WorkerProcess process_;
   std::uint32_t requests_ = 0;
+  std::uint64_t granted_ = 0;
   bool has_begun_ = false, can_save_ = false;
 };
 
