@@ -253,5 +253,11 @@ TEST(WorkerFaultsTest, TheFirstStepBehindALoadMayBeLost) {
   }
 }
 
+TEST(WorkerFaultsTest, RoundingThatAResetChangesIsPutBack) {
+  Group group("rounding");
+  group.steps(1);
+  EXPECT_THAT(group.shown().reward(), Each(1.0 / 3));
+}
+
 }  // namespace
 }  // namespace tandem::rl::isolated_test

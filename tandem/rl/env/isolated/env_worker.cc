@@ -84,6 +84,7 @@ class EnvWorker {
 
   // Returns `value` of the answer.
   std::uint64_t run(WorkerCommand command) {
+    const KeptRounding kept;  // as around each call in the training's own process
     switch (command) {
       case WorkerCommand::kBegin:
         return begin();
@@ -142,7 +143,6 @@ class EnvWorker {
     return 0;
   }
   std::uint64_t step() {
-    const KeptRounding kept;  // as of a step in the training's own process
     group().step(region_.actions(layout_), arrays_);
     return 0;
   }
