@@ -21,6 +21,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
 constexpr int kCount = 3;
@@ -257,6 +258,42 @@ TEST(WorkerFaultsTest, RoundingThatAResetChangesIsPutBack) {
   Group group("rounding");
   group.steps(1);
   EXPECT_THAT(group.shown().reward(), Each(1.0 / 3));
+}
+
+// The child has a session of its own, and the socket, of which no end comes.
+TEST(WorkerFaultsTest, AChildThatHoldsItsSocketDoesNotHideItsEnd) {
+  Group group("held", 2, {.deadline = std::chrono::seconds(20)});
+  group.steps(3);
+  EXPECT_THAT(group.restarts->take_remarks(), ElementsAre(EndsWith("ended with exit code 0 in a step")));
+}
+
+bool is_there(pid_t process) {
+  std::ifstream file(concat("/proc/", process, "/stat"));
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  return !text.empty() && text.find(") Z") == std::string::npos && text.find(") X") == std::string::npos;
+}
+
+TEST(WorkerFaultsTest, WhatItHasStartedEndsWithIt) {
+  Group group("child");
+  group.steps(4);
+  const pid_t worker = group.process();
+  const auto child = static_cast<pid_t>(std::stol(group.heard->lines.begin()->second));
+  EXPECT_TRUE(is_there(child));
+  group.stepped.reset();
+  const Deadline deadline = Deadline::after(std::chrono::seconds(20));
+  while (is_there(child) && !deadline.expired()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_FALSE(is_there(child));
+  EXPECT_FALSE(is_there(worker));
+}
+
+TEST(WorkerFaultsTest, AListenerThatThrowsLosesALine) {
+  const Task task = troubled("print");
+  IsolationOptions options = task.isolation();
+  options.tell = [](pid_t, const std::string&) { throw std::runtime_error("no ear"); };
+  Stepped group(std::make_unique<IsolatedEnvs>(task.registry().spec(task.env), kCount, options, nullptr));
+  group.reset();
+  for (int step = 0; step < 5; ++step) group.step();
+  EXPECT_EQ(group.buffers().observation<float>(0)[1], 5.0F);
 }
 
 }  // namespace

@@ -63,7 +63,9 @@ WorkerLink::WorkerLink(const RegionLayout& layout, const IsolationOptions& optio
                 .memory = region_.descriptor(),
                 .without_variables = options.without_variables,
                 .most_memory = options.most_memory,
-                .tell = options.tell}) {
+                .tell = options.tell,
+                // What it has started may hold its socket, which then does not end with it.
+                .on_end = [own = sockets_.own.get()] { ::shutdown(own, SHUT_RDWR); }}) {
   sockets_.other.close();  // ours would hide the worker's end
   const std::string json = json_of(task);
   give(std::as_bytes(std::span(json)));

@@ -88,6 +88,7 @@ void offer_itself() {
 
 [[noreturn]] void become_worker(const Parts& parts) {
   reset_signals();
+  ::setpgid(0, 0);  // Ctrl-C is not for it, though a library may restore what that signal does
   for (const int number : kNotForWorkers) {
     struct sigaction ignore {};
     ignore.sa_handler = SIG_IGN;
@@ -204,10 +205,19 @@ void WorkerProcess::keep() {
   }
   const pid_t id = its_.id;
   started_.set_value(id);
-  watch();
-  take_output();
-  if (!line_.empty()) tell(line_);
+  std::string fault;
+  try {
+    watch();
+    if (start_.on_end) start_.on_end();
+    (void)take_output();
+    if (!line_.empty()) tell(line_);
+  } catch (const std::exception& error) {  // as of a line for which there is no memory
+    fault = error.what();
+  }
+  // Before the leader of the group is waited for: until then nobody else can get its number.
+  ::kill(-id, SIGKILL);
   how_ = reaped(id);
+  if (!fault.empty()) how_ = concat("was killed, since what it prints could not be handed on: ", fault, ",");
   if (took_ > 0) {
     how_ = concat("had ", took_ >> 20, " MiB of its own, and ", start_.most_memory >> 20,
                   " are allowed (env_memory_mb), so it was killed");
@@ -246,7 +256,12 @@ bool WorkerProcess::take_output() {
 }
 
 void WorkerProcess::tell(const std::string& line) const {
-  if (start_.tell) start_.tell(its_.id, line);
+  if (!start_.tell) return;
+  try {
+    start_.tell(its_.id, line);
+  } catch (...) {
+    return;  // a line is lost, and nothing else
+  }
 }
 
 void WorkerProcess::look_at_memory() {

@@ -3,10 +3,12 @@
 //
 // A thread keeps it: it starts the process, hands on what it prints, watches its memory, and waits for its end. The
 // system kills the process when that thread is gone, and so when this process is, however it ends. The process ignores
-// the signals by which users and schedulers ask a training to end, since they are often sent to all processes of it.
+// the signals by which users and schedulers ask a training to end, since they are often sent to all processes of it;
+// and it leads a process group, which what a terminal sends does not reach. The rest of that group, which is what it
+// has started, is killed when it has ended.
 //
 // Threads: the owner's, besides its own. Ownership: the destructor kills the process; no zombie is left. Blocking: the
-// constructor until the program runs; end() for as long as it says.
+// constructor until the program runs; end() as it says.
 #pragma once
 #include <sys/types.h>
 
@@ -33,8 +35,10 @@ class WorkerProcess {
     std::vector<std::string> without_variables = {};
     /// Bytes of memory of its own beyond which it is killed; 0: no limit.
     std::uint64_t most_memory = 0;
-    /// Called with each line that it prints, on the thread that keeps it. May be empty.
+    /// Called with each line that it prints, on the thread that keeps it. May be empty. A line is lost where it throws.
     std::function<void(pid_t process, const std::string& line)> tell = {};
+    /// Called on that thread when the process has ended, before end() returns. May be empty, and must not throw.
+    std::function<void()> on_end = {};
   };
 
   /// Throws ConfigError when the program cannot be executed, RunError when the system refuses.
@@ -42,8 +46,9 @@ class WorkerProcess {
   ~WorkerProcess();
 
   [[nodiscard]] pid_t id() const { return id_; }
-  /// Gives it `patience` to end by itself, kills it, and says how it ended: "was killed by SIGSEGV". Blocks for no
-  /// longer than that. Later calls say the same.
+  /// Gives it `patience` to end by itself, kills it, and says how it ended: "was killed by SIGSEGV". Blocks until it
+  /// has ended and what it has printed was handed on, which has no bound: a process that the system keeps in a call, as
+  /// of a device or of a file system of the network, ends when that call does. Later calls say the same.
   [[nodiscard]] std::string end(Clock::duration patience);
 
  private:
