@@ -260,6 +260,12 @@ TEST(WorkerFaultsTest, RoundingThatAResetChangesIsPutBack) {
   EXPECT_THAT(group.shown().reward(), Each(1.0 / 3));
 }
 
+TEST(WorkerFaultsTest, ItsDescriptorsAndItsGroupAreItsOwn) {
+  Group group("look");
+  group.steps(4);
+  EXPECT_EQ(group.restarts->used(), 0);
+}
+
 // The child has a session of its own, and the socket, of which no end comes.
 TEST(WorkerFaultsTest, AChildThatHoldsItsSocketDoesNotHideItsEnd) {
   Group group("held", 2, {.deadline = std::chrono::seconds(20)});
@@ -284,6 +290,16 @@ TEST(WorkerFaultsTest, WhatItHasStartedEndsWithIt) {
   while (is_there(child) && !deadline.expired()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_FALSE(is_there(child));
   EXPECT_FALSE(is_there(worker));
+}
+
+TEST(WorkerFaultsTest, EnvironmentsAreDestroyedAtTheEnd) {
+  Group group("farewell");
+  group.steps(1);
+  group.stepped.reset();
+  int farewells = 0;
+  for (const auto& [process, line] : group.heard->lines) farewells += line == "farewell" ? 1 : 0;
+  EXPECT_EQ(farewells, kCount);
+  EXPECT_FALSE(has_children());
 }
 
 TEST(WorkerFaultsTest, AListenerThatThrowsLosesALine) {

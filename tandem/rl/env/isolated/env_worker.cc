@@ -1,15 +1,19 @@
 #include "tandem/rl/env/isolated/env_worker.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <utility>
 
+#include "tandem/base/clock.h"
 #include "tandem/base/error.h"
+#include "tandem/base/mutex.h"
 #include "tandem/base/rounding.h"
 #include "tandem/base/text.h"
 #include "tandem/concurrency/worker.h"
@@ -34,12 +38,14 @@ WorkerOutcome outcome_of(const std::exception& error, WorkerCommand command) {
 
 class EnvWorker {
  public:
-  EnvWorker(const EnvRegistry& environments, EnvRegion region, int socket)
+  /// `is_busy` is set from the begin of a request until its answer.
+  EnvWorker(const EnvRegistry& environments, EnvRegion region, int socket, std::atomic<bool>& is_busy)
       : environments_(environments),
         region_(std::move(region)),
         header_(region_.header()),
         table_(header_.table),
-        socket_(socket) {}
+        socket_(socket),
+        is_busy_(is_busy) {}
 
   [[noreturn]] void serve() {
     for (;;) {
@@ -68,10 +74,12 @@ class EnvWorker {
                         .socket = socket_,
                         .spin = {std::chrono::nanoseconds(table_.spin_ns)}};
     if (wait.until(Deadline::infinite()) != BellOutcome::kRung) throw TrainingIsGone{};
+    is_busy_ = true;
   }
   void answer(WorkerOutcome outcome, std::uint64_t value) {
     header_.outcome = static_cast<std::uint32_t>(outcome);
     header_.value = value;
+    is_busy_ = false;  // before the training can know, and let the group go
     ring(header_.done, requests_, header_.learner_sleeps, socket_);
   }
   void answer(WorkerOutcome outcome, std::string_view text) {
@@ -199,6 +207,7 @@ class EnvWorker {
   RegionHeader& header_;
   const RegionTable table_;  // as it was at first: an environment may write where it should not
   const int socket_;
+  std::atomic<bool>& is_busy_;
   std::uint32_t requests_ = 0;
   RegionLayout layout_;
   EnvArrays arrays_;
@@ -208,15 +217,20 @@ class EnvWorker {
   std::size_t taken_ = 0;  // of output_
 };
 
-// Ends the process when the training is gone, though the other thread is inside an environment. It looks at the stop
-// itself now and then: an environment may close any descriptor that could wake it.
-void watch_training(int socket, const std::stop_token& stop) {
+// Ends the process when the training is gone, though the other thread is inside an environment. Where that one is not,
+// it is given time to destroy the environments. This thread looks at the stop itself now and then: an environment may
+// close any descriptor that could wake it.
+void watch_training(int socket, const std::atomic<bool>& is_busy, const std::stop_token& stop) {
   constexpr int kLookMs = 100;
+  Mutex mutex;
+  CondVar never;
   while (!stop.stop_requested()) {
     pollfd wait{socket, POLLRDHUP, 0};
     if (::poll(&wait, 1, kLookMs) <= 0) continue;
     if ((wait.revents & POLLNVAL) != 0) return;  // the other thread says so
-    std::_Exit(0);
+    MutexLock lock(mutex);
+    (void)never.wait(mutex, stop, Deadline::after(kPatienceForTheEnd), [&is_busy] { return is_busy.load(); });
+    if (!stop.stop_requested()) std::_Exit(0);
   }
 }
 
@@ -232,8 +246,14 @@ void serve_envs(const EnvRegistry& environments) {
   if (!is_socket(kWorkerSocket))
     throw ConfigError("this command is started by a training with isolate_envs, and not by hand");
   set_thread_name("tandem-envs");
-  EnvWorker worker(environments, EnvRegion::open(kWorkerMemory), kWorkerSocket);
-  const Worker watch("training watch", [](const std::stop_token& stop) { watch_training(kWorkerSocket, stop); });
+  EnvRegion region = EnvRegion::open(kWorkerMemory);
+  // Not for what a simulator starts: it would hold the memory, and the socket open.
+  for (const int descriptor : {kWorkerSocket, kWorkerMemory}) ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+  std::atomic<bool> is_busy = false;
+  // Watches to the end of this function, where environments are destroyed.
+  const Worker watch("training watch",
+                     [&is_busy](const std::stop_token& stop) { watch_training(kWorkerSocket, is_busy, stop); });
+  EnvWorker worker(environments, std::move(region), kWorkerSocket, is_busy);
   try {
     worker.serve();
   } catch (const TrainingIsGone&) {

@@ -10,7 +10,7 @@
 // run_program() of the program does this; only a main() that trains without it needs the lines above.
 //
 // Threads: the calling thread steps; another one watches the socket, so that the process ends with the training though
-// an environment hangs. Blocking: until the training is gone.
+// an environment hangs. Blocking: until the training is gone, and environments are destroyed.
 #pragma once
 #include "tandem/rl/env/env_registry.h"
 

@@ -25,12 +25,13 @@
 // Who waits may sleep in a read of the socket: it sets its word, looks once more whether the number has changed, reads
 // a byte, and clears the word. A worker that does not spin may leave its word at 1 for ever, and send a byte for every
 // answer; surplus bytes, and a full socket, do no harm. A read that finds the end of the socket means that the other
-// side is gone, and the worker ends itself then.
+// side is gone, and the worker ends itself then. Within kPatienceForTheEnd it may destroy its environments.
 //
 // What the worker writes is never believed: all lengths, values and offsets are compared with what the training knows
 // itself (worker_link.h).
 #pragma once
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -41,6 +42,8 @@ namespace tandem::rl {
 
 /// The descriptors of a worker.
 inline constexpr int kWorkerSocket = 3, kWorkerMemory = 4;
+/// Behind the end of its socket a worker is given so long to end by itself.
+inline constexpr std::chrono::seconds kPatienceForTheEnd{2};
 
 /// What a worker is asked. A worker that does not know a command answers kFailed.
 enum class WorkerCommand : std::uint32_t {

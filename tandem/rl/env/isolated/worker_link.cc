@@ -73,6 +73,12 @@ WorkerLink::WorkerLink(const RegionLayout& layout, const IsolationOptions& optio
   has_begun_ = true;
 }
 
+// The end of the socket tells a worker that waits to destroy its environments; one that is inside a call ends at once.
+WorkerLink::~WorkerLink() {
+  ::shutdown(sockets_.own.get(), SHUT_RDWR);
+  (void)process_.end(kPatienceForTheEnd);
+}
+
 void WorkerLink::set_progress(double share) {
   header_.progress = share;
   (void)call(WorkerCommand::kProgress);

@@ -5,7 +5,8 @@
 // comes in arrays is judged by who copies them (isolated_envs.h). A worker that ends, takes too long or answers
 // nonsense is killed, and the request is a WorkerLost that says how it ended.
 //
-// Threads: single-thread. Blocking: call(), until the worker answers, is gone, or the deadline of one request.
+// Threads: single-thread. Blocking: call(), give() and take(), each until the worker has answered, is gone, or the
+// deadline of one request. The destructor gives the worker kPatienceForTheEnd to destroy its environments.
 #pragma once
 #include <functional>
 #include <optional>
@@ -55,6 +56,7 @@ class WorkerLink {
   /// refuses the task, WorkerLost when it ends before it has begun.
   WorkerLink(const RegionLayout& layout, const IsolationOptions& options, const WorkerTask& task,
              RestartBudget* budget);
+  ~WorkerLink();
 
   /// Throws WorkerLost, or the error that the worker answers with: EnvError, ConfigError, CheckpointError.
   std::uint64_t call(WorkerCommand command, std::uint64_t argument = 0);
