@@ -218,6 +218,11 @@ TEST(WorkerFaultsTest, AWorkerThatAsksForEverIsKilled) {
   EXPECT_EQ(budget->used(), 2);
 }
 
+TEST(WorkerFaultsTest, AWorkerThatCountsFailuresThatWereNoneIsKilled) {
+  EXPECT_THAT(message_about("failures", std::make_shared<RestartBudget>(1)),
+              HasSubstr("says that environment 0 has failed 5 times; 0 to 1 are known"));
+}
+
 // Killed between two steps, as by a system that is short of memory.
 TEST(WorkerFaultsTest, AWorkerThatIsLostBetweenStepsIsStartedAgainForASaveToo) {
   Group group("print");
@@ -251,6 +256,32 @@ TEST(WorkerFaultsTest, TheFirstStepBehindALoadMayBeLost) {
   for (std::size_t e = 0; e < kCount; ++e) {
     EXPECT_THAT(group.shown().final_observation<float>(e),
                 ElementsAre(before.shown().observation<float>(e)[0], before.shown().observation<float>(e)[1]));
+  }
+}
+
+// Where an episode begins that follows from `origin`.
+float begin_of(const EnvOrigin& origin) {
+  const std::unique_ptr<EnvGroup> group = troubled("none").registry().make("Troubled-v0", 1);
+  EnvBuffers buffers(*group);
+  const std::uint64_t seed = origin.start_seed();
+  group->reset(std::span(&seed, 1), buffers.arrays());
+  return buffers.observation<float>(0)[0];
+}
+
+// Environment 0 throws in the second step, and in the third the process ends: episodes begin as after two failures of
+// this environment, and one of the others. Where it throws in the third step, too, nobody can tell any more which did.
+TEST(WorkerFaultsTest, AnEpisodeIsNeverBegunTwice) {
+  for (const std::string fault : {"early", "late"}) {
+    Group group(fault);
+    group.steps(3);
+    EXPECT_EQ(group.restarts->used(), 2);
+    EXPECT_THAT(group.shown().truncated(), Each(1));
+    EXPECT_EQ(group.shown().observation<float>(0)[0], begin_of({.seed = seeds(kCount)[0], .failures = 2})) << fault;
+    const std::uint64_t of_others = fault == "early" ? 1 : 2;
+    for (std::size_t e = 1; e < kCount; ++e) {
+      EXPECT_EQ(group.shown().observation<float>(e)[0], begin_of({.seed = seeds(kCount)[e], .failures = of_others}))
+          << fault << e;
+    }
   }
 }
 

@@ -148,10 +148,12 @@ class EnvWorker {
     std::vector<EnvOrigin> origins;
     for (std::size_t e = 0; e < rows; ++e) origins.push_back({.seed = seeds()[e], .failures = failures()[e]});
     restarting_->reset_from(origins, arrays_);
+    show_origins();
     return 0;
   }
   std::uint64_t step() {
     group().step(region_.actions(layout_), arrays_);
+    show_origins();
     return 0;
   }
   std::uint64_t progress() {
@@ -166,11 +168,7 @@ class EnvWorker {
   std::uint64_t load() {
     const std::vector<std::byte> state = std::exchange(input_, {});
     group().load(state, arrays_);
-    for (std::size_t e = 0; restarting_ != nullptr && e < layout_.table.environments; ++e) {
-      const EnvOrigin origin = restarting_->origin(e);
-      seeds()[e] = origin.seed;
-      failures()[e] = origin.failures;
-    }
+    show_origins();
     return 0;
   }
   std::uint64_t give() {
@@ -185,6 +183,13 @@ class EnvWorker {
     return bytes;
   }
 
+  void show_origins() const {
+    for (std::size_t e = 0; restarting_ != nullptr && e < layout_.table.environments; ++e) {
+      const EnvOrigin origin = restarting_->origin(e);
+      seeds()[e] = origin.seed;
+      failures()[e] = origin.failures;
+    }
+  }
   [[nodiscard]] std::uint64_t* seeds() const { return region_.array<std::uint64_t>(layout_.table.seeds); }
   [[nodiscard]] std::uint64_t* failures() const { return region_.array<std::uint64_t>(layout_.table.failures); }
   [[nodiscard]] EnvGroup& group() const {

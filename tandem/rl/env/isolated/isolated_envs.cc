@@ -46,18 +46,35 @@ void IsolatedEnvs::begin_episodes() const {
   (void)worker.call(WorkerCommand::kReset);
 }
 
+void IsolatedEnvs::count_failures() const {
+  WorkerLink& worker = *held_->link;
+  if (worker.granted() == 0) return;
+  for (std::size_t e = 0; e < rows(); ++e) {
+    std::uint64_t& known = held_->origins[e].failures;
+    const std::uint64_t its =
+        static_cast<const volatile std::uint64_t&>(worker.region().array<std::uint64_t>(layout_.table.failures)[e]);
+    if (its < known || its - known > worker.granted()) {
+      worker.fail(concat("says that environment ", e, " has failed ", its, " times; ", known, " to ",
+                         known + worker.granted(), " are known"));
+    }
+    known = its;
+  }
+}
+
 void IsolatedEnvs::restart(std::string what) const {
   for (;;) {
+    const std::uint64_t failures = 1 + (held_->link ? held_->link->granted() : 0);
     held_->link.reset();
     if (!budget_) throw EnvError(concat(spec_.id, ": ", what, "; with env_restarts it would be started again"));
     if (!budget_->take(what)) throw EnvError(concat(spec_.id, ": ", no_restart_is_left(what, budget_->limit())));
-    for (EnvOrigin& origin : held_->origins) ++origin.failures;
+    for (EnvOrigin& origin : held_->origins) origin.failures += failures;
     try {
       begin_episodes();
       EnvArrays fresh;
       for (std::vector<std::byte>& leaf : held_->fresh.leaves) fresh.observation.push_back(leaf.data());
       fresh.action_mask = held_->fresh.mask.data();
-      return copy_shown(fresh);
+      copy_shown(fresh);
+      return count_failures();
     } catch (const WorkerLost& lost) {
       what = lost.what();
     }
@@ -71,6 +88,7 @@ void IsolatedEnvs::reset(std::span<const std::uint64_t> seeds, const EnvArrays& 
   try {
     begin_episodes();
     copy_shown(out);
+    count_failures();
     return remember(out);
   } catch (const WorkerLost& lost) {
     restart(lost.what());
@@ -89,6 +107,7 @@ void IsolatedEnvs::step(const EnvActions& actions, const EnvArrays& out) {
       std::memcpy(worker.region().at(layout_.table.actions), from, rows() * layout_.table.action_elements * size);
       (void)worker.call(WorkerCommand::kStep);
       copy_step(out);
+      count_failures();
       return remember(out);
     } catch (const WorkerLost& lost) {
       restart(lost.what());

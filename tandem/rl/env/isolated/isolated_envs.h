@@ -5,7 +5,8 @@
 // without. Where there is a budget of restarts, the environments are RestartingEnvs in the worker, which asks this side
 // before it makes one anew; and a worker that is lost is started again: the step counts as cut short in each of its
 // environments, which begin new episodes with the seeds that a failure of each would give them. That is one failure of
-// the budget.
+// the budget. Where the worker was lost in a call in which it had made environments anew, nobody can tell any more
+// which of them, so each counts as having failed that often, too: no episode is begun twice.
 //
 // The worker is started at the first call that needs it. Environments draw no pictures here.
 // Threads: single-thread, as every EnvGroup; a second thread keeps the process. Blocking: each call, until the worker
@@ -61,6 +62,8 @@ class IsolatedEnvs final : public EnvGroup {
   // The worker, which is started if there is none.
   WorkerLink& link() const;
   void begin_episodes() const;
+  // Takes over how often environments were made anew in the last call. WorkerLost where that cannot be.
+  void count_failures() const;
   // Starts workers until one has begun new episodes, each for one failure of the budget.
   void restart(std::string what) const;
   // Copy what the worker shows, and judge it: WorkerLost, after the worker was killed.

@@ -51,7 +51,8 @@ enum class WorkerCommand : std::uint32_t {
   /// where their states can be saved, else 0.
   kBegin = 1,
   /// Starts an episode in each environment, with the seed in `start_seeds`; writes observation and mask. `seeds` and
-  /// `failures` say where this seed comes from, and are kept for kSave.
+  /// `failures` say where this seed comes from, and are kept for kSave. Here and in kStep a worker that has made
+  /// environments anew (kAsks) adds that to their `failures`.
   kReset = 2,
   /// Steps each environment by its row of `actions`, with a reset in the same step where an episode ends; writes all
   /// arrays, of final_observation and metric_values the rows whose episode ended.
