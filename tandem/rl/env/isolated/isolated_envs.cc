@@ -130,14 +130,14 @@ void IsolatedEnvs::set_progress(double share) {
 bool IsolatedEnvs::can_save() const { return link().can_save(); }
 
 std::vector<std::byte> IsolatedEnvs::save() const {
-  const auto its_state = [this] { return link().take(link().call(WorkerCommand::kSave)); };
+  if (held_->is_cut_short) return {};
   try {
-    return its_state();
+    return link().take(link().call(WorkerCommand::kSave));
   } catch (const WorkerLost& lost) {
     restart(lost.what());
     held_->is_cut_short = true;
   }
-  return its_state();
+  return {};
 }
 
 void IsolatedEnvs::load(std::span<const std::byte> state, const EnvArrays& out) {

@@ -36,7 +36,8 @@ class IsolatedEnvs final : public EnvGroup {
   void set_progress(double share) override;
   /// Starts the worker.
   [[nodiscard]] bool can_save() const override;
-  /// A worker that is lost here is started again, too; its episodes end with the next step.
+  /// Empty where the worker was lost since the last step, or is lost here: it is started again, but its new episodes
+  /// are not those whose steps the run has seen, so no state of theirs would let a run go on exactly.
   [[nodiscard]] std::vector<std::byte> save() const override;
   /// A failure here is thrown, as in RestartingEnvs.
   void load(std::span<const std::byte> state, const EnvArrays& out) override;
