@@ -2,6 +2,7 @@
 // when the run ends in any way. Faults of each kind are in tests/isolated.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -126,6 +127,19 @@ TEST(IsolatedRunTest, EndsWithCodeThreeAndTheReasonWhenNoRestartIsLeft) {
                                  HasSubstr(says)));
     EXPECT_THAT(read_file(folder / "summary.json"), AllOf(HasSubstr(R"("end":"failed")"), HasSubstr("SIGSEGV")));
   }
+}
+
+// Each of its processes takes four, and more while it is started.
+TEST(IsolatedRunTest, RaisesTheLimitOfOpenFilesForItsProcesses) {
+  const TemporaryFolder scratch;
+  Command command = isolated(train(with_steps(cartpole(), 512), scratch / "run", "cpu:1"));
+  command.prepare = [] {
+    rlimit limit{};
+    ::getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = 28;
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+  };
+  expect_success(command);
 }
 
 // A terminal sends it to all processes of the run.

@@ -1,10 +1,13 @@
 #include "tandem/app/train/isolation.h"
 
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <iostream>
 
 #include "tandem/app/train/build_run.h"
 #include "tandem/base/last_word.h"
+#include "tandem/base/process.h"
 #include "tandem/base/text.h"
 #include "tandem/device/device_set.h"
 
@@ -16,9 +19,21 @@ void print_line(pid_t process, const std::string& line) {
   std::cerr << concat("[envs ", process, "] ", printable(line), "\n");
 }
 
+int replicas_of(const TrainOptions& options) {
+  return static_cast<int>(device::parse_device_set(options.devices).size());
+}
+
+// What a rank has open without its workers (run_ranks.cc), and what it has for the workers of its shards and of its
+// evaluations: four files each, and twelve while one is started.
+std::uint64_t files_of_rank_with_workers(const TrainOptions& options, int ranks) {
+  const std::int64_t all = std::max<std::int64_t>(ranks, 1);
+  const std::int64_t shards = options.shards ? (*options.shards + all - 1) / all : replicas_of(options);
+  return static_cast<std::uint64_t>(256 + 8 * all + 12 * (shards + 1));
+}
+
 // Each waits for another one: replicas for workers, and workers for replicas. All ranks may be on this host.
 int waiting_threads(const TrainOptions& options, int ranks) {
-  const auto replicas = static_cast<int>(device::parse_device_set(options.devices).size());
+  const int replicas = replicas_of(options);
   return ranks * replicas + static_cast<int>(options.shards.value_or(replicas));
 }
 
@@ -26,6 +41,7 @@ int waiting_threads(const TrainOptions& options, int ranks) {
 
 std::optional<rl::IsolationOptions> isolation_of(const TrainOptions& options, int ranks) {
   if (!options.isolate_envs) return std::nullopt;
+  allow_open_files(files_of_rank_with_workers(options, ranks));
   rl::IsolationOptions isolation;
   isolation.task = {.env = options.env, .options = option_texts(options.env_options), .plugins = options.plugins};
   isolation.deadline =

@@ -1,6 +1,7 @@
 // app/train/isolation.h: isolate_envs and its options as what the library isolates env groups by.
 //
-// Plain functions; they start nothing.
+// Plain functions; they start nothing, but raise the limit of open files to what workers need. Errors: RunError where
+// the system does not allow so many.
 #pragma once
 #include <optional>
 
