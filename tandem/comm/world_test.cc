@@ -8,7 +8,6 @@
 #include "tandem/base/testing/eventually.h"
 #include "tandem/base/testing/free_port.h"
 #include "tandem/comm/host_group.h"
-#include "tandem/comm/store/obituary.h"
 #include "tandem/comm/store/run_store.h"
 #include "tandem/comm/testing/group_laws.h"
 #include "tandem/comm/testing/store_process.h"
@@ -308,35 +307,6 @@ TEST(WorldTest, AMasterThatNobodyHearsOfIsNamed) {
 TEST(WorldTest, ARankThatDoesNotComeIsNamed) {
   EXPECT_THAT([&] { (void)open_world(rank_of(0, 2, free_port()), patient_for(10ms)); },
               ThrowsMessage<DeadlineExceeded>(HasSubstr("for rank 1 of 2 to bring 'world'")));
-}
-
-TEST(WorldTest, ARankThatEndedBeforeItCameIsNotWaitedFor) {
-  const StoreProcess launcher;
-  const std::unique_ptr<Store> store = open_store(rank_of(0, 2, launcher), 0, within(60s));
-  write_obituary(*store, 1, "SIGKILL");
-  EXPECT_THAT([&] { (void)open_world(rank_of(0, 2, launcher), patient_for(60s)); },
-              ThrowsMessage<PeerLost>(HasSubstr("rank 1 of 2 ended (SIGKILL) before it had met the others")));
-  write_obituary(*store, 0, "SIGKILL");
-  EXPECT_FALSE(obituary_in(store->get("world/0", within(60s)))) << "it has come";
-}
-
-// It brought its introduction, and died before it came to the group's meeting.
-TEST(WorldTest, ARankThatEndedBeforeTheMeetingIsNotWaitedFor) {
-  const StoreProcess launcher;
-  const std::unique_ptr<Store> store = open_store(rank_of(0, 2, launcher), 0, within(60s));
-  const LauncherEnvironment first = rank_of(0, 2, launcher), second = rank_of(1, 2, launcher);
-  struct Death {};  // no exception that the world would report
-  NetworkGroups none;
-  none.tcp = [](const NetworkGroupOptions&) -> std::unique_ptr<Group> { throw Death(); };
-  const std::jthread other([&] {
-    try {
-      (void)open_world(second, choose(Backend::kTcp), none);
-    } catch (const Death&) {
-      write_obituary(*open_store(second, 0, within(60s)), 1, "SIGKILL");
-    }
-  });
-  EXPECT_THAT([&] { (void)open_world(first, choose(Backend::kTcp)); },
-              ThrowsMessage<PeerLost>(HasSubstr("rank 1 failed while the ranks met: it ended (SIGKILL)")));
 }
 
 // Rank 1 says that it is on rank 0's host, and is not to be met there.
