@@ -50,7 +50,9 @@ TEST(EarlyDeathTest, ARankThatEndedBeforeTheMeetingIsNotWaitedFor) {
   const StoreProcess launcher;
   struct Death {};  // no exception that the world would report
   NetworkGroups none;
-  none.tcp = [](const NetworkGroupOptions&) -> std::unique_ptr<Group> { throw Death(); };
+  none.tcp = [](const NetworkGroupOptions&) -> std::unique_ptr<Group> {
+    throw Death();  // NOLINT(bugprone-std-exception-baseclass): see above
+  };
   const std::jthread other([&] {
     const LauncherEnvironment second = one_of_two(1, launcher);
     try {

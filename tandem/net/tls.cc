@@ -144,6 +144,7 @@ struct Tls::State {
   State(int socket, const Sha256::Digest& of_both, Role role, std::uint64_t most)
       : key(of_both), bytes_a_key(most), connection(made(Connected(SSL_new(shared_context())))) {
     BIO* bio = made(BIO_new(socket_method()));
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): BIO_set_data() takes nothing else
     BIO_set_data(bio, reinterpret_cast<void*>(static_cast<std::intptr_t>(socket)));
     BIO_set_init(bio, 1);
     SSL_set_bio(connection.get(), bio, bio);

@@ -73,7 +73,8 @@ class EnvWorker {
                         .own_sleeps = header_.worker_sleeps,
                         .socket = socket_,
                         .spin = {std::chrono::nanoseconds(table_.spin_ns)}};
-    if (wait.until(Deadline::infinite()) != BellOutcome::kRung) throw TrainingIsGone{};
+    if (wait.until(Deadline::infinite()) != BellOutcome::kRung)
+      throw TrainingIsGone{};  // NOLINT(bugprone-std-exception-baseclass): see there
     is_busy_ = true;
   }
   void answer(WorkerOutcome outcome, std::uint64_t value) {
