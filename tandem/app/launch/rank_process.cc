@@ -19,7 +19,7 @@
 
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
-#include "tandem/base/forked_signals.h"
+#include "tandem/base/forked_program.h"
 #include "tandem/base/last_word.h"
 #include "tandem/base/text.h"
 
@@ -51,13 +51,6 @@ std::vector<std::string> environment_with(std::vector<std::string> variables) {
     if (std::none_of(variables.begin(), variables.begin() + own, replaces)) variables.emplace_back(text);
   }
   return variables;
-}
-
-std::vector<char*> pointers_to(std::vector<std::string>& words) {
-  std::vector<char*> pointers;
-  for (std::string& word : words) pointers.push_back(word.data());
-  pointers.push_back(nullptr);
-  return pointers;
 }
 
 struct Message {  // far below PIPE_BUF, so it is written and read as a whole
@@ -105,20 +98,8 @@ struct Start {
   ::dup2(start.out, STDOUT_FILENO);
   ::dup2(start.err, STDERR_FILENO);
   ::fcntl(start.last_word, F_SETFD, 0);  // the one pipe that the program gets
-  ::execvpe(start.arguments.front(), start.arguments.data(), start.environment.data());
-  const int failure = errno;
-  [[maybe_unused]] const ssize_t written = ::write(start.failure, &failure, sizeof(failure));
+  become_program(start.arguments, start.environment, start.failure);
   ::_exit(127);
-}
-
-// The errno of a program that could not be executed, or zero: then the pipe was closed by the program's start.
-int wait_for_start(int reader) {
-  int failure = 0;
-  ssize_t size = 0;
-  do {
-    size = ::read(reader, &failure, sizeof(failure));
-  } while (size < 0 && errno == EINTR);
-  return size == sizeof(failure) ? failure : 0;
 }
 
 }  // namespace

@@ -22,7 +22,7 @@
 #include <utility>
 
 #include "tandem/base/error.h"
-#include "tandem/base/forked_signals.h"
+#include "tandem/base/forked_program.h"
 #include "tandem/base/text.h"
 #include "tandem/rl/env/isolated/region_layout.h"
 
@@ -65,12 +65,6 @@ std::vector<std::string> environment_without(const std::vector<std::string>& nam
   }
   return variables;
 }
-std::vector<char*> texts_of(std::vector<std::string>& words) {
-  std::vector<char*> pointers;
-  for (std::string& word : words) pointers.push_back(word.data());
-  pointers.push_back(nullptr);
-  return pointers;
-}
 
 // All that the child needs, made before the fork: after it, there are only system calls.
 struct Parts {
@@ -105,20 +99,8 @@ void offer_itself() {
   // Nothing else of the training's, such as pipes whose end somebody waits for; what cannot be closed so has CLOEXEC.
   ::close_range(kWorkerMemory + 1, static_cast<unsigned>(parts.failure) - 1, 0);
   ::close_range(static_cast<unsigned>(parts.failure) + 1, ~0U, 0);
-  ::execvpe(parts.arguments.front(), parts.arguments.data(), parts.environment.data());
-  const int failure = errno;
-  [[maybe_unused]] const ssize_t written = ::write(parts.failure, &failure, sizeof(failure));
+  become_program(parts.arguments, parts.environment, parts.failure);
   ::_exit(127);
-}
-
-// The errno of a program that could not be executed, or zero: then the pipe was closed by the program's start.
-int failure_of_start(int reader) {
-  int failure = 0;
-  ssize_t size = 0;
-  do {
-    size = ::read(reader, &failure, sizeof(failure));
-  } while (size < 0 && errno == EINTR);
-  return size == sizeof(failure) ? failure : 0;
 }
 
 // Waits for the process and says how it ended.
@@ -165,8 +147,8 @@ WorkerProcess::Started WorkerProcess::launch() const {
   failure.writer.close();
   std::vector<std::string> arguments = start_.command;
   std::vector<std::string> environment = environment_without(start_.without_variables);
-  const Parts parts{.arguments = texts_of(arguments),
-                    .environment = texts_of(environment),
+  const Parts parts{.arguments = pointers_to(arguments),
+                    .environment = pointers_to(environment),
                     .training = ::getpid(),
                     .socket = socket.get(),
                     .memory = memory.get(),
@@ -182,7 +164,7 @@ WorkerProcess::Started WorkerProcess::launch() const {
   report.close();
   started.exit_event = Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, started.id, 0)));
   const int no_event = started.exit_event.is_open() ? 0 : errno;
-  const int not_started = failure_of_start(failure.reader.get());
+  const int not_started = wait_for_start(failure.reader.get());
   if (no_event != 0 || not_started != 0) {
     ::kill(started.id, SIGKILL);
     (void)reaped(started.id);
