@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "tandem/base/error.h"
+#include "tandem/base/fault_point.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/store/run_store.h"
 
@@ -63,6 +64,7 @@ Rendezvous& ElasticWorld::rendezvous() {
 }
 
 void ElasticWorld::begin(Group& group, const Limits& limits) {
+  fault_point("elastic_world.begin");
   std::vector<double> restarts(static_cast<std::size_t>(group.size()));
   group.all_gather(std::vector<double>{static_cast<double>(me_.rank_restarts)}, restarts, limits);
   std::vector<Life> all;

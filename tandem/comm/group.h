@@ -50,6 +50,16 @@ class [[nodiscard]] Pending {
   std::uint64_t ticket_;
 };
 
+/// What becomes of the others when a member dies.
+struct Survival {
+  /// Says why a member cannot count on surviving: the launcher ends all processes then (store/launcher_environment.h).
+  /// Empty where members survive.
+  std::string why_none = {};
+  /// Called by who goes on without those that die, once all have begun: a launcher then replaces a dead one alone, and
+  /// does not start all again. It may ask the store. Empty where nobody wants to know.
+  std::function<void()> say_they_go_on = {};
+};
+
 class Group {
  public:
   virtual ~Group() = default;
@@ -65,10 +75,9 @@ class Group {
   /// done in Pending::wait(), and starting a collective early gains nothing.
   [[nodiscard]] virtual bool goes_on_alone() const { return false; }
 
-  /// Says why a member cannot count on surviving the death of another one: the launcher ends all processes then
-  /// (store/launcher_environment.h). Empty where members survive. Set before the group is used.
-  [[nodiscard]] const std::string& why_none_survive() const { return why_none_survive_; }
-  void set_why_none_survive(std::string why) { why_none_survive_ = std::move(why); }
+  /// Set before the group is used.
+  [[nodiscard]] const Survival& survival() const { return survival_; }
+  void set_survival(Survival survival) { survival_ = std::move(survival); }
 
   /// Whether connections that members make beside the group, over a network, are to be encrypted
   /// (WorldOptions::traffic). Set before the group is used.
@@ -143,7 +152,7 @@ class Group {
   static void require_order(bool in_order);
 
  private:
-  std::string why_none_survive_;
+  Survival survival_;
   net::Traffic traffic_ = net::Traffic::kOpen;
 };
 

@@ -217,9 +217,9 @@ class LayeredMember final : public Group {
 
 std::unique_ptr<Group> make_layered_group(std::unique_ptr<Group> inner, std::shared_ptr<Group> outer,
                                           const Limits& limits, Names names) {
-  const std::string why_none_survive = (outer ? *outer : *inner).why_none_survive();
+  const Survival survival = (outer ? *outer : *inner).survival();
   auto layered = std::make_unique<LayeredMember>(std::move(inner), std::move(outer), limits, names);
-  layered->set_why_none_survive(why_none_survive);
+  layered->set_survival(survival);
   return layered;
 }
 

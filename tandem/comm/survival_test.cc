@@ -46,7 +46,7 @@ TEST(SurvivalTest, TheGroupOfAWorldKnowsWhyNobodySurvives) {
                                       .on_death = on_death},
                                      {});
       const auto group = make_layered_group(std::move(make_local_group(1).front()), world.group, within(60s));
-      voice.say(concat("'", group->why_none_survive(), "'"));
+      voice.say(concat("'", group->survival().why_none, "'"));
     }
   });
   EXPECT_THAT(processes.outcomes(), Each(AllOf(StartsWith("'torchrun ends all ranks when one dies"), EndsWith("''"))));

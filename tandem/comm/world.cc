@@ -5,11 +5,13 @@
 
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
+#include "tandem/base/fault_point.h"
 #include "tandem/comm/failure_watch.h"
 #include "tandem/comm/host_group.h"
 #include "tandem/comm/layered_group.h"
 #include "tandem/comm/local_group.h"
 #include "tandem/comm/store/obituary.h"
+#include "tandem/comm/store/replacement.h"
 #include "tandem/comm/store/run_store.h"
 #include "tandem/comm/store/store_value.h"
 
@@ -174,7 +176,7 @@ std::vector<RankIntroduction> introduce(Store& store, const LauncherEnvironment&
     const int rank = static_cast<int>(all.size());
     if (const std::optional<std::string> how = obituary_in(text)) {
       throw PeerLost(rank, concat("rank ", rank, " of ", me.world_size, " ended (", *how,
-                                  ") before it had met the others, and is not started again: see its output"));
+                                  ") before it had met the others: see its output"));
     }
     all.push_back(RankIntroduction::read(text));
   }
@@ -230,11 +232,14 @@ World enter(std::unique_ptr<Store> store, const LauncherEnvironment& me, const W
               .store = std::move(store)};
   world.description =
       describe(world, me.launcher, choice.why + (traffic == net::Traffic::kEncrypted ? ", encrypted" : ""));
+  fault_point("world.introduced");
   world.group = make_watched_group(world, all, options, network);
+  fault_point("world.met");
   if (world.size > 1) {
-    world.group->set_why_none_survive(why_none_survive(me));
-    world.group->set_traffic(options.traffic);
     const std::shared_ptr<Store> words = world.store->part("words");
+    world.group->set_survival(
+        {.why_none = why_none_survive(me), .say_they_go_on = [words] { say_they_go_on(*words); }});
+    world.group->set_traffic(options.traffic);
     world.departure = Departure(world.group, [words, rank = world.rank](const std::string& why) {
       (void)tell_first_failure(*words, {rank, why});
     });

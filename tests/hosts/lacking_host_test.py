@@ -71,7 +71,7 @@ class LackingHostTest(unittest.TestCase):
 
     def test_without_ipv4(self):
         holder = subprocess.Popen(["unshare", "--net", "sh", "-c",
-                                   "ip link set lo up && ip -4 address flush dev lo && echo ready && sleep 100"],
+                                   "ip link set lo up && ip -4 address flush dev lo && echo ready && exec sleep 100"],
                                   stdout=subprocess.PIPE, text=True)
         self.addCleanup(holder.stdout.close)
         self.addCleanup(holder.wait)

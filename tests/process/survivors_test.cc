@@ -223,5 +223,27 @@ TEST(SurvivorsTest, LaunchersThatLeaveNoSurvivorsAreRefusedBeforeTheStart) {
   }
 }
 
+// A new process of the rank alone would meet nobody: the others wait for the dead one, or hold a group that it was in.
+TEST(SurvivorsTest, ADeathBeforeTheRanksHaveBegunStartsAllAgain) {
+  const Recipe recipe = small_dd_ppo(2048);
+  const std::string undisturbed = undisturbed_state(recipe);
+  int dies = kSurvivingRanks;
+  for (const char* const where : {"world.introduced", "world.met", "elastic_world.begin"}) {
+    SCOPED_TRACE(where);
+    const TemporaryFolder scratch;
+    Command command = with_survivors(recipe, scratch / "run", "replace");
+    const std::string wrapper = concat("[ $RANK.$TANDEM_RANK_RESTARTS = ", --dies,
+                                       ".0 ] && export TANDEM_FAULT=", where, ":1:kill; exec \"$0\" \"$@\"");
+    const auto end_of_flags = std::ranges::find(command.arguments, "--");
+    ASSERT_NE(end_of_flags, command.arguments.end());
+    const std::vector<std::string> shell{"/bin/sh", "-c", wrapper};
+    command.arguments.insert(end_of_flags + 1, shell.begin(), shell.end());
+    const Ended ended = run(command);
+    expect_undisturbed(ended, scratch / "run", undisturbed);
+    EXPECT_EQ(count_in(ended.err, "all ranks are started again (1 of 100 times)"), 1) << ended.err;
+    EXPECT_THAT(ended.err, HasSubstr(concat("rank ", dies, " was ended by SIGKILL")));
+  }
+}
+
 }  // namespace
 }  // namespace tandem::process_test

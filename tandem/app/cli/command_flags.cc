@@ -152,8 +152,10 @@ void add_ranks_flag(CLI::App& command, int& ranks, const char* help, FieldFlags&
 
 void add_launch_flags(CLI::App& command, LaunchOptions& options, FieldFlags& flags) {
   add_ranks_flag(command, options.ranks, "Processes to start.", flags);
-  flags.add(command, "--on-death", "stop|continue|replace", options.on_death,
-            "When a rank fails: end the others, leave them, or start it again. [stop]");
+  flags.add(
+      command, "--on-death", "stop|continue|replace", options.on_death,
+      "When a rank fails: end the others, leave them, or start it again; all of them where the others cannot go on "
+      "without it. [stop]");
   flags.add(command, "--grace", "SECONDS", options.grace,
             "How long ranks may take to end when asked to, before they are killed, and how long they may stay stopped "
             "(SIGSTOP) when all others have ended and some failed. [30]");

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <memory>
 #include <optional>
+#include <string>
 
 #include "tandem/app/commands/commands.h"
 #include "tandem/app/launch/supervisor.h"
@@ -14,6 +16,7 @@
 #include "tandem/comm/departure.h"
 #include "tandem/comm/store/obituary.h"
 #include "tandem/comm/store/rendezvous.h"
+#include "tandem/comm/store/replacement.h"
 #include "tandem/comm/store/run_store.h"
 #include "tandem/comm/store/store.h"
 #include "tandem/concurrency/spin.h"
@@ -32,6 +35,18 @@ std::string new_run_id() {
 // A TCP port that is free now, for ranks in Python: MASTER_PORT, where torch.distributed hosts a store of its own.
 int free_port() { return net::port_of(net::listen_to_all(0)); }
 
+// Where the ranks of one attempt meet. A new one has a run id of its own, and finds nothing of the earlier ones.
+struct Attempt {
+  Attempt(comm::Store& store, const std::string& launch, int number)
+      : run_id(number == 0 ? launch : concat(launch, "-", number)),
+        meeting(comm::rendezvous_part(store, run_id, 0)),
+        world(store.part(comm::run_part(run_id, 0, 0))),
+        words(world->part("words")) {}
+
+  std::string run_id;
+  std::unique_ptr<comm::Store> meeting, world, words;
+};
+
 }  // namespace
 
 ExitCode run_command(const LaunchCommand& command) {
@@ -40,32 +55,36 @@ ExitCode run_command(const LaunchCommand& command) {
   const int port = free_port();
   const comm::HostedStore hosted =
       comm::host_store({.endpoint = {"127.0.0.1", port}, .reach = net::Reach::kThisHost, .secret = secret});
-  const std::string run_id = new_run_id();
+  const std::string launch = new_run_id();
   const int ranks = command.options.ranks;
-  const std::unique_ptr<comm::Store> meeting = comm::rendezvous_part(*hosted.store, run_id, 0);
-  const std::unique_ptr<comm::Store> world = hosted.store->part(comm::run_part(run_id, 0, 0));
-  const std::unique_ptr<comm::Store> words = world->part("words");
+  int attempts = 0;
+  Attempt now(*hosted.store, launch, attempts);
   // All of these run on the supervisor's thread between its polls.
+  const auto can_be_replaced = [&](int rank) { return comm::can_be_replaced(*now.world, *now.meeting, rank); };
   const LaunchWitness witness{
       .first_failure = [&]() -> std::optional<ToldFailure> {
-        const auto told = comm::first_failure_of(*words);
+        const auto told = comm::first_failure_of(*now.words);
         return told ? std::optional(ToldFailure{told->rank, told->why}) : std::nullopt;
       },
       .on_failure =
           [&](int rank, int restarts, const std::string& how) {
-            comm::report_end(*meeting, {rank, restarts}, how);
-            if (command.options.on_death == OnDeath::kContinue) comm::write_obituary(*world, rank, how);
+            comm::report_end(*now.meeting, {rank, restarts}, how);
+            const bool is_missed = command.options.on_death == OnDeath::kContinue ||
+                                   (command.options.on_death == OnDeath::kReplace && !can_be_replaced(rank));
+            if (is_missed) comm::write_obituary(*now.world, rank, how);
           },
-      .is_complete = [&] { return comm::Rendezvous::is_over(*meeting); },
+      .can_be_replaced = can_be_replaced,
+      .on_new_attempt = [&] { now = Attempt(*hosted.store, launch, ++attempts); },
+      .is_complete = [&] { return comm::Rendezvous::is_over(*now.meeting); },
       .is_left_behind =
           [&](int rank, int restarts) {
-            return comm::is_left_behind(*meeting, {rank, restarts});
+            return comm::is_left_behind(*now.meeting, {rank, restarts});
           },
       .patience_with_stopped =
           [&](int rank, int restarts) {
-            return comm::patience_with_stopped(*meeting, {rank, restarts});
+            return comm::patience_with_stopped(*now.meeting, {rank, restarts});
           },
-      .patience_without_others = [&] { return comm::deadline_of_run(*meeting); },
+      .patience_without_others = [&] { return comm::deadline_of_run(*now.meeting); },
   };
   const auto variables = [&](int rank, int restarts) {
     std::vector<std::string> all{
@@ -75,7 +94,7 @@ ExitCode run_command(const LaunchCommand& command) {
         concat("LOCAL_WORLD_SIZE=", ranks),
         "MASTER_ADDR=127.0.0.1",
         concat("MASTER_PORT=", std::to_string(port)),
-        concat("TANDEM_RUN_ID=", run_id),
+        concat("TANDEM_RUN_ID=", now.run_id),
         concat("TANDEM_RUN_SECRET=", secret),
         "TANDEM_RUN_SECRET_FILE=",
         concat("TANDEM_RANK_RESTARTS=", restarts),

@@ -108,6 +108,7 @@ class Supervisor {
       if (happened(ranks + 3 * i)) ended.push_back(&seats_[i]);
     }
     if (!ended.empty()) settle(ended);
+    if (is_starting_over_ && !is_ending_ && !is_any_running()) start_again();
     if (happened(signals)) obey_signals();
     if (kill_at_.expired()) lose_patience();
     if (look_at_.expired()) look_at_processes();
@@ -165,7 +166,7 @@ class Supervisor {
   // The cases in their order: the user ended the run; the rank was stopped by a signal; it may be replaced; the others
   // go on; the others are ended. Failures of the last two kinds are kept for the report.
   void judge(RankFailure failure) {
-    if (is_interrupted_) return;  // the user asked for it
+    if (is_interrupted_ || is_starting_over_) return;  // they were asked to end
     if (was_stopped(failure.end)) {
       is_stopped_ = true;
       if (is_ending_ || !is_any_running()) return;
@@ -177,6 +178,7 @@ class Supervisor {
     Seat& seat = seats_[static_cast<std::size_t>(failure.rank)];
     if (!is_ending_ && options_.on_death == OnDeath::kReplace && seat.restarts < options_.max_restarts) {
       ++seat.restarts;
+      if (witness_.can_be_replaced && !witness_.can_be_replaced(seat.rank)) return start_over(failure);
       err_.add(concat("tandem: ", describe(failure), "; started again (", seat.restarts, " of ", options_.max_restarts,
                       " times)\n"));
       start(seat);
@@ -197,6 +199,22 @@ class Supervisor {
   [[nodiscard]] bool was_stopped(const ProcessEnd& end) const {
     if (end.signal == 0) return end.code == kInterrupted;
     return std::ranges::count(passed_on_, end.signal) > 0;
+  }
+
+  // The others cannot go on with a new process of the rank.
+  void start_over(const RankFailure& failure) {
+    err_.add(concat("tandem: ", describe(failure), ", and the others cannot go on without it; all ranks are started ",
+                    "again (", seats_[static_cast<std::size_t>(failure.rank)].restarts, " of ", options_.max_restarts,
+                    " times)\n"));
+    is_starting_over_ = true;
+    kill_at_ = Deadline::after(options_.grace);
+    signal_all(SIGTERM);
+  }
+  void start_again() {
+    is_starting_over_ = false;
+    kill_at_ = Deadline::infinite();
+    if (witness_.on_new_attempt) witness_.on_new_attempt();
+    for (Seat& seat : seats_) start(seat);
   }
 
   void obey_signals() {
@@ -318,8 +336,9 @@ class Supervisor {
   std::optional<Clock::time_point> failed_at_;  // the last of these
   std::vector<int> passed_on_;                  // signals that may mean anything to the ranks
   bool is_ending_ = false;
-  bool has_given_up_ = false;  // a failure ends the others: how they end is no success
-  bool is_stopped_ = false;    // a rank said that it was stopped by a signal
+  bool is_starting_over_ = false;  // all ranks are being ended, to be started again
+  bool has_given_up_ = false;      // a failure ends the others: how they end is no success
+  bool is_stopped_ = false;        // a rank said that it was stopped by a signal
   bool is_interrupted_ = false;
   Clock::time_point ending_since_;
   Deadline kill_at_ = Deadline::infinite();

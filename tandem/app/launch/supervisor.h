@@ -19,7 +19,7 @@ namespace tandem::app {
 enum class OnDeath {
   kStop,      // they are ended too
   kContinue,  // they are left alone
-  kReplace,   // they are left alone, and the rank is started again
+  kReplace,   // they are left alone, and the rank is started again; or all are (LaunchWitness::can_be_replaced)
 };
 
 struct LaunchOptions {
@@ -27,7 +27,8 @@ struct LaunchOptions {
   OnDeath on_death = OnDeath::kStop;
   /// How long ranks may take to end after they were asked to; then they are killed.
   std::chrono::milliseconds grace{30'000};
-  /// With kReplace: how often each rank is started again before its failure ends the run.
+  /// With kReplace: how often the failure of each rank has it, or all of them, started again. The next one ends the
+  /// run.
   int max_restarts = 3;
   std::vector<std::string> command = {};  // a path, or a program in PATH, and its arguments
 };
@@ -42,6 +43,11 @@ struct LaunchWitness {
   /// A process of a rank has ended with a failure, which `how` describes ("SIGKILL", "exit code 3"), before the rank is
   /// started again. `restarts`: which of its processes, as VariablesOf counts them.
   std::function<void(int rank, int restarts, const std::string& how)> on_failure = {};
+  /// Asked before `rank` is started again: whether the others can go on with a new process of it. If not, the others
+  /// are ended as by a signal, and all ranks are started again. Empty: they always can.
+  std::function<bool(int rank)> can_be_replaced = {};
+  /// All have ended for that, and are started again now.
+  std::function<void()> on_new_attempt = {};
   /// Asked when all ranks have ended: whether what they did together is complete though some have failed.
   std::function<bool()> is_complete = {};
   /// Asked twice a second of each process that runs: whether the others have gone on without it. Such a one is killed,

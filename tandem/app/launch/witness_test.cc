@@ -39,6 +39,29 @@ TEST_F(WitnessTest, AWitnessHearsOfEachFailureBeforeTheRankIsStartedAgain) {
   EXPECT_THAT(heard, ::testing::ElementsAre("0.0 SIGKILL first"));
 }
 
+TEST_F(WitnessTest, AllAreStartedAgainWhereTheOthersCannotGoOn) {
+  int attempts = 0;
+  const LaunchWitness witness{.can_be_replaced = [](int rank) { return rank != 1; },
+                              .on_new_attempt = [&] { std::ofstream(folder / concat("attempt", ++attempts)) << 1; }};
+  const Outcome outcome = launch(
+      "[ -e attempt1 ] && { echo again; exit 0; }; touch rank$RANK; [ $RANK = 0 ] && { sleep 300 & wait; }; "
+      "while [ ! -e rank0 ]; do sleep 0.01; done; exit 4",
+      {.ranks = 2, .on_death = OnDeath::kReplace, .max_restarts = 1}, witness);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("[0] again"), HasSubstr("[1] again")));
+  EXPECT_THAT(outcome.err, HasSubstr("all ranks are started again (1 of 1 times)"));
+  EXPECT_EQ(attempts, 1);
+}
+
+TEST_F(WitnessTest, ASignalEndsALaunchWhoseRanksAreStartedAgain) {
+  const LaunchWitness witness{.can_be_replaced = [](int) { return false; }};
+  const Outcome outcome = launch(
+      "[ $RANK = 0 ] && { trap 'kill -INT $PPID' TERM; touch rank0; while :; do sleep 0.01; done; }; "
+      "while [ ! -e rank0 ]; do sleep 0.01; done; exit 4",
+      {.ranks = 2, .on_death = OnDeath::kReplace, .max_restarts = 1}, witness);
+  EXPECT_EQ(outcome.code, 130) << outcome.err;
+}
+
 TEST_F(WitnessTest, FailuresDoNotCountWhenTheWorkIsComplete) {
   const std::string script = "[ $RANK = 1 ] && exit 7; true";
   for (const bool is_complete : {true, false}) {

@@ -1,5 +1,5 @@
 // comm/store/obituary.h: what a launcher puts in the place of a rank that ended before it met the others, and that is
-// not started again: so nobody waits for that rank until a deadline.
+// not started again alone: so nobody waits for that rank until a deadline.
 //
 // Threads, blocking, errors: as Store.
 #pragma once

@@ -20,7 +20,7 @@ namespace tandem::sync {
 class CountedGroup final : public comm::Group {
  public:
   /// `group` is not owned.
-  explicit CountedGroup(comm::Group& group) : group_(group) { set_why_none_survive(group.why_none_survive()); }
+  explicit CountedGroup(comm::Group& group) : group_(group) { set_survival(group.survival()); }
 
   /// Bytes since the last call: of this member's tensors in sums and gathers, of a broadcast on its root, of the parts
   /// that the member owns. Nothing where it is the only member.

@@ -212,7 +212,7 @@ TEST(SuccessionTest, AReplicaLearnsWhatBecameOfItsLastGradient) {
 
 void expect_refused(const SyncReplicasOptions& options, const std::string& why_none_survive, const std::string& fault) {
   const std::vector<std::unique_ptr<comm::Group>> groups = comm::make_local_group(2);
-  groups[0]->set_why_none_survive(why_none_survive);
+  groups[0]->set_survival({.why_none = why_none_survive});
   Replica replica(place_on_cpu(2, 2)[0], std::make_shared<Linear>(), 1, {model::SgdOptions{.lr = 0.5}});
   EXPECT_THAT([&] { SyncReplicas(replica, *groups[0], options); },
               ::testing::ThrowsMessage<ConfigError>(::testing::HasSubstr(fault)));

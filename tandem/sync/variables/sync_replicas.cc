@@ -16,9 +16,9 @@ namespace {
 // The rules of strategy_options.h, and the one that only the group can answer: whether anybody is left after a death.
 void require_in_range(const SyncReplicasOptions& options, const comm::Group& group) {
   require_none(faults_of(options, group.size()));
-  if (options.on_death == OnDeath::kGoOn && !group.why_none_survive().empty()) {
+  if (options.on_death == OnDeath::kGoOn && !group.survival().why_none.empty()) {
     throw ConfigError(concat("sync_replicas: OnDeath::kGoOn has the others go on when a process dies, and ",
-                             group.why_none_survive(), "; or give OnDeath::kEnd"));
+                             group.survival().why_none, "; or give OnDeath::kEnd"));
   }
 }
 
@@ -40,6 +40,8 @@ void SyncReplicas::make_averages() {
 void SyncReplicas::begin(const Limits& limits) {
   make_averages();
   ServedStrategy::begin(limits);
+  const auto& say_they_go_on = group_.survival().say_they_go_on;
+  if (options_.on_death == OnDeath::kGoOn && say_they_go_on) say_they_go_on();
 }
 
 void SyncReplicas::leave(const Limits& limits) {
