@@ -7,6 +7,7 @@
 #include <string>
 
 #include "tandem/net/door.h"
+#include "tandem/net/sockets.h"
 
 namespace tandem::net {
 
@@ -27,6 +28,14 @@ class Listener {
   Door door_;
   std::string contact_;
 };
+
+/// What a contact says.
+struct Contact {
+  std::string secret;
+  Place place;
+};
+/// Throws RunError when the text is no contact: every word of it has its bounds.
+[[nodiscard]] Contact read_contact(const std::string& text);
 
 /// Connects to the listener of `contact`. `member` is the number of the member that dials. Throws RunError that lists
 /// the failure of each address when none is the listener's, or when the text is no contact.
