@@ -81,6 +81,8 @@ bool show_the_same(const Walk& all, std::size_t env, const Walk& alone) {
       return same_observation<std::uint8_t>(all, env, alone);
     case rl::ElementType::kInt64:
       return same_observation<std::int64_t>(all, env, alone);
+    case rl::ElementType::kFloat64:
+      return same_observation<double>(all, env, alone);
   }
   return false;
 }

@@ -34,6 +34,8 @@ void print_observation(const rl::EnvBuffers& buffers, rl::ElementType type) {
     for (const std::int64_t value : buffers.observation<std::int64_t>(0)) std::printf(" %ld", static_cast<long>(value));
   } else if (type == rl::ElementType::kUInt8) {
     for (const std::uint8_t value : buffers.observation<std::uint8_t>(0)) std::printf(" %d", value);
+  } else if (type == rl::ElementType::kFloat64) {
+    for (const double value : buffers.observation<double>(0)) std::printf(" %.17g", value);
   } else {
     for (const float value : buffers.observation<float>(0)) std::printf(" %.9g", value);
   }

@@ -51,7 +51,7 @@ class EnvBuffers {
   /// Environments of the group. Row e belongs to environment e in all arrays.
   [[nodiscard]] std::size_t rows() const { return rows_; }
 
-  /// One row of an observation leaf; Element is the leaf's type: float, std::uint8_t or std::int64_t. Throws
+  /// One row of an observation leaf; Element is the leaf's type: float, double, std::uint8_t or std::int64_t. Throws
   /// InvariantError where row_of() does. The span shows the values of the newest reset() or step().
   template <typename Element>
   [[nodiscard]] std::span<const Element> observation(std::size_t row, std::size_t leaf = 0) const {

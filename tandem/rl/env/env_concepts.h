@@ -30,8 +30,8 @@
 //          that may be chosen now and 0 for the others, the options of a MultiDiscrete one choice after the other.
 //
 // An observation is a scalar, or anything contiguous (std::array, std::vector, std::span into the simulator's memory),
-// or a std::tuple or std::pair of these, one entry a leaf of the spec. Element types: float or double for a float32
-// leaf, std::uint8_t or bool for uint8, any other integer for int64.
+// or a std::tuple or std::pair of these, one entry a leaf of the spec. Element types: float for a float32 leaf, double
+// for a float64 leaf or, narrowed, a float32 one, std::uint8_t or bool for uint8, any other integer for int64.
 //
 // Any of these may throw: the run then ends with an EnvError that names the environment, the step and what() of it.
 #pragma once

@@ -107,6 +107,8 @@ std::optional<std::size_t> first_wrong_element(const Leaf& leaf, const std::byte
   const std::size_t elements = static_cast<std::size_t>(leaf.count()) * rows;
   if (leaf.type == ElementType::kFloat32)
     return first_not_finite(std::span(reinterpret_cast<const float*>(memory), elements));
+  if (leaf.type == ElementType::kFloat64)
+    return first_not_finite(std::span(reinterpret_cast<const double*>(memory), elements));
   if (leaf.type == ElementType::kUInt8 || leaf.low.empty()) return std::nullopt;
   const auto* numbers = reinterpret_cast<const std::int64_t*>(memory);
   for (std::size_t i = 0; i < elements; ++i) {
@@ -121,6 +123,7 @@ std::string describe_element(const Leaf& leaf, const std::byte* memory, std::siz
   const std::size_t element = at % static_cast<std::size_t>(leaf.count());
   const std::string what = concat("element ", element, " of its observation leaf '", leaf.name, "' is ");
   if (leaf.type == ElementType::kFloat32) return concat(what, reinterpret_cast<const float*>(memory)[at]);
+  if (leaf.type == ElementType::kFloat64) return concat(what, reinterpret_cast<const double*>(memory)[at]);
   return concat(what, reinterpret_cast<const std::int64_t*>(memory)[at], "; the spec says ", leaf.low[element], " .. ",
                 leaf.high[element]);
 }

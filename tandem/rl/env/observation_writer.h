@@ -10,6 +10,7 @@
 // order; rows are written in place, so nothing is copied twice.
 #pragma once
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <ranges>
 #include <string>
@@ -58,12 +59,13 @@ struct Element<Value> {
   using Type = std::ranges::range_value_t<Value>;
 };
 
-/// The leaf type that numbers of a C++ type belong to. Every floating-point type is stored as float32, bool as uint8,
-/// and every other integer as int64.
+/// The leaf type that numbers of a C++ type belong to: bool is stored as uint8, every other integer as int64, and a
+/// floating-point type that is larger than float as float64, or as float32 where the spec says so.
 template <typename Number>
 constexpr ElementType type_of() {
   static_assert(std::is_arithmetic_v<Number>, "an observation has elements that are numbers");
-  if (std::is_floating_point_v<Number>) return ElementType::kFloat32;
+  if (std::is_floating_point_v<Number>)
+    return sizeof(Number) > sizeof(float) ? ElementType::kFloat64 : ElementType::kFloat32;
   if (std::is_same_v<Number, std::uint8_t> || std::is_same_v<Number, bool>) return ElementType::kUInt8;
   return ElementType::kInt64;
 }
@@ -79,8 +81,13 @@ std::vector<ElementType> types_of() {
   (Indices<Observation>());
 }
 
+// Whether numbers of `type` can be written to a leaf: float64 also to one of float32, which is the default type.
+inline bool fits(ElementType type, const Leaf& leaf) {
+  return type == leaf.type || (type == ElementType::kFloat64 && leaf.type == ElementType::kFloat32);
+}
+
 // Copies numbers to the leaf's memory, converted to its element type where they are of another one. A double may lose
-// digits here, or become infinite; write_numbers() looks for that afterwards.
+// digits here, or become infinite; write_floats() looks for the latter afterwards.
 template <typename Stored, typename Number>
 void copy(std::span<const Number> from, std::byte* to) {
   if constexpr (std::is_same_v<Stored, Number>) {
@@ -102,6 +109,21 @@ inline void check_within_bounds(const Leaf& leaf, std::span<const std::int64_t> 
   }
 }
 
+// Copies real numbers and checks that all are finite as `Stored`, as which a double may be too large.
+template <typename Stored, typename Number>
+void write_floats(const Leaf& leaf, std::span<const Number> numbers, std::byte* to) {
+  copy<Stored>(numbers, to);
+  const std::span<const Stored> written(reinterpret_cast<const Stored*>(to), numbers.size());
+  const auto at = first_not_finite(written);
+  if (!at) return;
+  const std::string what = concat("element ", *at, " of its observation leaf '", leaf.name, "' is ");
+  if constexpr (sizeof(Number) > sizeof(Stored)) {
+    if (std::isfinite(numbers[*at]))
+      throw EnvError(concat(what, numbers[*at], ", which is beyond ", name_of(leaf.type), ": return smaller numbers"));
+  }
+  throw EnvError(concat(what, written[*at]));
+}
+
 // Checks the number of elements and copies them; of floating-point leaves it checks that all are finite, of int64 ones
 // that they lie within the spec's bounds. Throws EnvError with the leaf's name and the first element that is wrong.
 template <typename Number>
@@ -111,12 +133,10 @@ void write_numbers(const Leaf& leaf, std::span<const Number> numbers, std::byte*
                           leaf.count(), " (", describe(leaf), ")"));
   }
   if constexpr (std::is_floating_point_v<Number>) {
-    copy<float>(numbers, to);
-    // Checked after the copy, since a double can be finite and too large for a float.
-    const std::span<const float> written(reinterpret_cast<const float*>(to), numbers.size());
-    if (const auto at = first_not_finite(written)) {
-      throw EnvError(concat("element ", *at, " of its observation leaf '", leaf.name, "' is ", written[*at]));
+    if constexpr (type_of<Number>() == ElementType::kFloat64) {
+      if (leaf.type == ElementType::kFloat64) return write_floats<double>(leaf, numbers, to);
     }
+    write_floats<float>(leaf, numbers, to);
   } else if constexpr (type_of<Number>() == ElementType::kUInt8) {
     copy<std::uint8_t>(numbers, to);
   } else {
@@ -152,7 +172,7 @@ template <typename Observation>
   }
   std::vector<std::string> faults;
   for (std::size_t i = 0; i < types.size(); ++i) {
-    if (types[i] == spec.observation[i].type) continue;
+    if (observation::fits(types[i], spec.observation[i])) continue;
     faults.push_back(concat("environment '", spec.id, "': observation leaf ", i, " is '", describe(spec.observation[i]),
                             "' in its spec, and its observations hold ", name_of(types[i])));
   }

@@ -31,7 +31,7 @@ namespace tandem::rl {
 /// Counts the changes of spec.h, env_group.h, canvas.h, env_options.h, numpy_random.h and of the Entry in
 /// env_registry.h that an older plugin would not survive. A plugin with another number is refused with a message before
 /// its add_entries() is called.
-inline constexpr std::uint32_t kEnvInterface = 4;
+inline constexpr std::uint32_t kEnvInterface = 5;
 
 /// The C++ library, and the layout of its types, that this file was compiled for. Compared as text. Standard containers
 /// have another layout in each of these, and the specs that pass the border hold some.

@@ -63,8 +63,8 @@ class ObservationRows {
   ObservationRows(const Spec& spec, const std::vector<std::byte*>& leaves, std::size_t first, std::size_t count)
       : spec_(spec), leaves_(leaves), first_(first), count_(count) {}
 
-  /// [rows, elements] of a leaf, densely. Element is the leaf's type: float, std::uint8_t or std::int64_t. Throws
-  /// EnvError for another type, and for a leaf that is not there.
+  /// [rows, elements] of a leaf, densely. Element is the leaf's type: float, double, std::uint8_t or std::int64_t.
+  /// Throws EnvError for another type, and for a leaf that is not there.
   template <typename Element>
   [[nodiscard]] std::span<Element> leaf(std::size_t leaf = 0) const {
     check(leaf, observation::type_of<Element>(), sizeof(Element));

@@ -206,7 +206,17 @@ void check_spec(const MultiAgentSpec& spec) {
 }
 
 const char* name_of(ElementType type) {
-  return type == ElementType::kFloat32 ? "float32" : type == ElementType::kUInt8 ? "uint8" : "int64";
+  switch (type) {
+    case ElementType::kFloat32:
+      return "float32";
+    case ElementType::kUInt8:
+      return "uint8";
+    case ElementType::kInt64:
+      return "int64";
+    case ElementType::kFloat64:
+      return "float64";
+  }
+  return "unknown";
 }
 
 std::string describe(const Leaf& leaf) {

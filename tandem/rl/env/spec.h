@@ -14,12 +14,18 @@
 
 namespace tandem::rl {
 
-/// Element type of an observation leaf as it lies in memory.
-enum class ElementType { kFloat32, kUInt8, kInt64 };
+/// Element type of an observation leaf as it lies in memory. Policies see float64 as float32, normalised before where
+/// the run normalises observations. So float64 is for numbers that float32 does not tell apart, such as a clock beside
+/// its start.
+enum class ElementType { kFloat32, kUInt8, kInt64, kFloat64 };
 
 /// Bytes of one element.
 [[nodiscard]] constexpr std::size_t size_of(ElementType type) {
   return type == ElementType::kFloat32 ? 4 : type == ElementType::kUInt8 ? 1 : 8;
+}
+/// Whether elements are real numbers, which can be normalised.
+[[nodiscard]] constexpr bool is_float(ElementType type) {
+  return type == ElementType::kFloat32 || type == ElementType::kFloat64;
 }
 
 /// One array of an observation. A plain observation is one leaf; a dict or tuple observation has several, whose order
@@ -156,7 +162,7 @@ void check_spec(const MultiAgentSpec& spec);
 /// For messages and listings: "obs float32[4]", "Discrete(2)", "MultiDiscrete(3, 2)", "Box(1) in [-2, 2]".
 [[nodiscard]] std::string describe(const Leaf& leaf);
 [[nodiscard]] std::string describe(const ActionSpace& space);
-/// "float32", "uint8", "int64".
+/// "float32", "uint8", "int64", "float64".
 [[nodiscard]] const char* name_of(ElementType type);
 
 }  // namespace tandem::rl

@@ -14,9 +14,19 @@ double element(const Leaf& leaf, const std::byte* at) {
     std::memcpy(&value, at, sizeof value);
     return static_cast<double>(value);
   }
+  if (leaf.type == ElementType::kFloat64) {
+    double value = 0;
+    std::memcpy(&value, at, sizeof value);
+    return value;
+  }
   float value = 0;
   std::memcpy(&value, at, sizeof value);
   return value;
+}
+
+// A bound that is no float, such as 0.1, is compared as the float that it becomes.
+double bound(const Leaf& leaf, double value) {
+  return leaf.type == ElementType::kFloat64 ? value : static_cast<float>(value);
 }
 
 }  // namespace
@@ -86,9 +96,7 @@ void Observed::look_at_row(const Leaf& leaf, const std::byte* at, std::size_t e,
   for (std::size_t i = 0; i < seen.elements.size(); ++i, at += size_of(leaf.type)) {
     const double value = element(leaf, at);
     seen.elements[i].add(value);
-    // A bound that is no float, such as 0.1, is compared as the float that it becomes.
-    const bool inside =
-        leaf.low.empty() || (value >= static_cast<float>(leaf.low[i]) && value <= static_cast<float>(leaf.high[i]));
+    const bool inside = leaf.low.empty() || (value >= bound(leaf, leaf.low[i]) && value <= bound(leaf, leaf.high[i]));
     if (!inside && !seen.outside[i]) seen.outside[i] = {.environment = e, .step = steps_, .value = value};
   }
 }

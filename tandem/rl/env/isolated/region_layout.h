@@ -12,7 +12,7 @@
 //   mask                 [environments, mask_elements]     uint8, 0 or 1
 //   metric_values        [environments, metrics]           float64; a NaN: not known
 //   seeds, failures, start_seeds [environments]            uint64
-//   observation, final_observation of each leaf [environments, row_bytes]; float32, uint8 or int64
+//   observation, final_observation of each leaf [environments, row_bytes]; as LeafEntry::type
 //   window               window_bytes bytes, for whatever has no fixed size
 //
 // The training asks and the worker answers, one request at a time:
@@ -85,10 +85,10 @@ enum class WorkerOutcome : std::uint32_t {
   kAsks = 4,
 };
 
-/// ElementType in the memory: 0 float32, 1 uint8, 2 int64.
+/// ElementType in the memory: 0 float32, 1 uint8, 2 int64, 3 float64.
 [[nodiscard]] constexpr std::uint32_t number_of(ElementType type) { return static_cast<std::uint32_t>(type); }
 static_assert(number_of(ElementType::kFloat32) == 0 && number_of(ElementType::kUInt8) == 1 &&
-              number_of(ElementType::kInt64) == 2);
+              number_of(ElementType::kInt64) == 2 && number_of(ElementType::kFloat64) == 3);
 
 /// What does not change while the worker lives. The training writes it; a worker compares it with what it has itself.
 struct RegionTable {

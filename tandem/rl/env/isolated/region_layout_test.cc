@@ -24,7 +24,8 @@ Spec many_leaves() {
   return {.id = "Many-v0",
           .observation = {{.name = "image", .type = ElementType::kUInt8, .shape = {3, 5, 7}},
                           {.name = "word", .type = ElementType::kInt64, .shape = {}},
-                          {.name = "place", .shape = {2}}},
+                          {.name = "place", .shape = {2}},
+                          {.name = "clock", .type = ElementType::kFloat64, .shape = {3}}},
           .action = MultiDiscrete{{3, 2}},
           .has_action_mask = true,
           .metrics = {{.name = "near"}}};
@@ -60,6 +61,9 @@ TEST(RegionLayoutTest, NoTwoArraysOverlapAndAllAreAligned) {
   for (const int environments : {1, 7, 1000}) {
     const RegionLayout layout = layout_of(many_leaves(), environments, 0);
     EXPECT_EQ(layout.leaves[1].row_bytes, 8u);
+    EXPECT_EQ(layout.leaves[2].row_bytes, 8u);
+    EXPECT_EQ(layout.leaves[3].row_bytes, 24u);
+    EXPECT_EQ(layout.leaves[3].type, 3u);
     EXPECT_EQ(layout.table.mask_elements, 5u);
     const std::vector<Part> parts = parts_of(layout);
     for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
