@@ -183,9 +183,18 @@ void configure(Entry& entry, const EnvOptionTexts& options) {
 
 }  // namespace
 
+const EnvKind* EnvRegistry::kind_of(std::string_view id) const {
+  const auto its = std::ranges::find_if(kinds_, [id](const EnvKind& kind) { return id.starts_with(kind.prefix); });
+  return its == kinds_.end() ? nullptr : &*its;
+}
+
 // find() throws for an id of neither kind.
 void EnvRegistry::set_options(std::string_view id, const EnvOptionTexts& options) {
-  if (find_multi_agent(id) != nullptr) {
+  if (const EnvKind* kind = kind_of(id)) {
+    EnvEntry entry = kind->entry(std::string(id), options);
+    if (found(entries_, id) != nullptr) entries_.erase(position(entries_, id));
+    add(std::move(entry));
+  } else if (find_multi_agent(id) != nullptr) {
     configure(*position(multi_agent_entries_, id), options);
   } else {
     (void)find(id);
@@ -199,6 +208,8 @@ void EnvRegistry::set_maker(std::string_view id, std::function<std::unique_ptr<E
 }
 
 const std::vector<EnvOption>& EnvRegistry::options(std::string_view id) const {
+  static const std::vector<EnvOption> kNone;
+  if (kind_of(id) != nullptr) return kNone;
   const MultiAgentEntry* entry = find_multi_agent(id);
   return entry != nullptr ? entry->options : find(id).options;
 }

@@ -48,6 +48,17 @@ struct Entry {
 using EnvEntry = Entry<Spec, EnvGroup>;
 using MultiAgentEntry = Entry<MultiAgentSpec, MultiAgentGroup>;
 
+/// Environments that are not listed one by one but known by how their names begin: "gymnasium:CartPole-v1".
+struct EnvKind {
+  /// "gymnasium:"
+  std::string prefix;
+  /// How names are written and what they need, for listings.
+  std::string usage, help;
+  /// The entry of such a name with these options, whose names are the kind's own. Throws ConfigError. Called from
+  /// several threads at once.
+  std::function<EnvEntry(const std::string& id, const EnvOptionTexts& options)> entry;
+};
+
 /// Whether a user's struct is an environment of several agents (multi_agent_adapter.h) and not of one (env_concepts.h).
 /// A struct whose spec() is not static has one agent, because MultiAgentGroupOf needs a static one.
 template <typename Env>
@@ -153,13 +164,20 @@ class EnvRegistry {
   /// was built for another tandem, throws while registering, or brings a spec with faults or an id that is taken.
   void load_plugin(const std::filesystem::path& path);
 
+  /// Adds a kind; environments of it are there once set_options() was called with their ids.
+  void add_kind(EnvKind kind) { kinds_.push_back(std::move(kind)); }
+  [[nodiscard]] const std::vector<EnvKind>& kinds() const { return kinds_; }
+  /// The kind of this id; null when it is of none.
+  [[nodiscard]] const EnvKind* kind_of(std::string_view id) const;
+
   /// Groups of this id, and its spec, have these options from now on. Throws ConfigError naming all faults of them, and
   /// when there is no environment of this id or its spec has faults with them.
   void set_options(std::string_view id, const EnvOptionTexts& options);
   /// Groups of this id, of one agent, are made by `make` from now on; the rest of its entry stays. Throws ConfigError
   /// when there is no such environment.
   void set_maker(std::string_view id, std::function<std::unique_ptr<EnvGroup>(int count)> make);
-  /// The options of an environment of either kind; throws when there is none of this id.
+  /// The options of an environment of one agent or of several; throws when there is none of this id. Those of a kind
+  /// have none that could be listed.
   [[nodiscard]] const std::vector<EnvOption>& options(std::string_view id) const;
 
   /// A group of `count` environments. Throws ConfigError, with the nearest known name, when there is none of this id,
@@ -184,6 +202,7 @@ class EnvRegistry {
   // Both are sorted by id, so that an id is found by bisection and listings need no sorting.
   std::vector<EnvEntry> entries_;
   std::vector<MultiAgentEntry> multi_agent_entries_;
+  std::vector<EnvKind> kinds_;
 };
 
 }  // namespace tandem::rl

@@ -29,7 +29,9 @@ IsolatedEnvs::IsolatedEnvs(Spec spec, int count, IsolationOptions options, std::
 
 WorkerLink& IsolatedEnvs::link() const {
   if (!held_->link) {
-    held_->link = std::make_unique<WorkerLink>(layout_, options_, task_, budget_.get());
+    auto started = std::make_unique<WorkerLink>(layout_, options_, budget_.get());
+    started->begin(task_);
+    held_->link = std::move(started);
     held_->link->set_progress(held_->progress);
   }
   return *held_->link;

@@ -68,4 +68,14 @@ RegionLayout layout_of(const Spec& spec, int environments, std::uint32_t spin_ns
   return layout;
 }
 
+RegionLayout bare_layout() {
+  RegionLayout layout;
+  layout.table.environments = 1;
+  Dealer dealer("the spec of an environment");
+  (void)dealer.take(1, sizeof(RegionHeader));
+  layout.table.window = dealer.take(1, kWindowBytes);
+  layout.table.bytes = dealer.end();
+  return layout;
+}
+
 }  // namespace tandem::rl

@@ -69,6 +69,10 @@ enum class WorkerCommand : std::uint32_t {
   kTake = 8,
   /// Answers kAsks: `argument` is 1 for yes, and 0 for no.
   kAnswer = 9,
+  /// In the place of kBegin, for environments that only a worker knows: the input is the task, and the output their spec
+  /// as JSON (python/python_spec.h). `value`: its length in bytes. The memory has no arrays but the window then
+  /// (bare_layout()).
+  kDescribe = 10,
 };
 
 /// How the worker answers. With all but kDone, the first `value` bytes of the window are a text.
@@ -76,7 +80,7 @@ enum class WorkerOutcome : std::uint32_t {
   kDone = 0,
   /// An environment failed, and what is asked was not done. The text says where.
   kFailed = 1,
-  /// To kBegin alone: the task cannot be done, since there is no such environment, or a plugin is missing.
+  /// To kBegin and kDescribe alone: the task cannot be done, since there is no such environment, or a plugin is missing.
   kRefused = 2,
   /// To kLoad alone: a state that does not fit.
   kUnreadable = 3,
@@ -142,6 +146,8 @@ struct RegionLayout {
 };
 /// Throws ConfigError for arrays that are larger than kMostRegionBytes together.
 [[nodiscard]] RegionLayout layout_of(const Spec& spec, int environments, std::uint32_t spin_ns);
+/// The memory in which a worker is asked for the spec of its environments.
+[[nodiscard]] RegionLayout bare_layout();
 inline constexpr std::uint64_t kMostRegionBytes = std::uint64_t{64} << 30;
 
 /// The largest state that a worker may hand over; more is a fault of the worker.

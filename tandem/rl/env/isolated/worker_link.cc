@@ -21,6 +21,7 @@ constexpr std::chrono::seconds kPatienceForTheDying{5};
 const char* words_for(WorkerCommand command) {
   switch (command) {
     case WorkerCommand::kBegin:
+    case WorkerCommand::kDescribe:
       return "while it made its environments";
     case WorkerCommand::kReset:
       return "in a reset";
@@ -50,8 +51,7 @@ WorkerLink::Pair WorkerLink::connected() {
   return {Descriptor(ends[0]), Descriptor(ends[1])};
 }
 
-WorkerLink::WorkerLink(const RegionLayout& layout, const IsolationOptions& options, const WorkerTask& task,
-                       RestartBudget* budget)
+WorkerLink::WorkerLink(const RegionLayout& layout, const IsolationOptions& options, RestartBudget* budget)
     : layout_(layout),
       options_(options),
       budget_(budget),
@@ -61,16 +61,29 @@ WorkerLink::WorkerLink(const RegionLayout& layout, const IsolationOptions& optio
       process_({.command = options.command,
                 .socket = sockets_.other.get(),
                 .memory = region_.descriptor(),
+                .input = options.input,
                 .without_variables = options.without_variables,
                 .most_memory = options.most_memory,
                 .tell = options.tell,
                 // What it has started may hold its socket, which then does not end with it.
                 .on_end = [own = sockets_.own.get()] { ::shutdown(own, SHUT_RDWR); }}) {
   sockets_.other.close();  // ours would hide the worker's end
+}
+
+void WorkerLink::begin(const WorkerTask& task) {
   const std::string json = json_of(task);
   give(std::as_bytes(std::span(json)));
   can_save_ = call(WorkerCommand::kBegin) == 1;
   has_begun_ = true;
+}
+
+std::string WorkerLink::describe(const WorkerTask& task, std::uint64_t most_bytes) {
+  const std::string json = json_of(task);
+  give(std::as_bytes(std::span(json)));
+  const std::uint64_t bytes = call(WorkerCommand::kDescribe);
+  if (bytes > most_bytes) fail(concat("says that its spec has ", bytes, " bytes; ", most_bytes, " may be"));
+  const std::vector<std::byte> text = take(bytes);
+  return {reinterpret_cast<const char*>(text.data()), text.size()};
 }
 
 // The end of the socket tells a worker that waits to destroy its environments; one that is inside a call ends at once.
@@ -106,7 +119,8 @@ std::uint64_t WorkerLink::call(WorkerCommand command, std::uint64_t argument, co
   if (outcome == WorkerOutcome::kDone) return value;
   if (outcome == WorkerOutcome::kFailed) throw EnvError(text(value));
   // The errors of a user's mistake and of a checkpoint say what to do next, so a worker must not choose them freely.
-  if (outcome == WorkerOutcome::kRefused && command == WorkerCommand::kBegin) throw ConfigError(text(value));
+  if (outcome == WorkerOutcome::kRefused && (command == WorkerCommand::kBegin || command == WorkerCommand::kDescribe))
+    throw ConfigError(text(value));
   if (outcome == WorkerOutcome::kUnreadable && command == WorkerCommand::kLoad) throw CheckpointError(text(value));
   fail(concat("answered with the word ", static_cast<std::uint32_t>(outcome), ", which is no answer ",
               words_for(command)));
@@ -178,9 +192,7 @@ void WorkerLink::fail(const std::string& what) {
 void WorkerLink::lose(Clock::duration patience, const std::string& why) {
   const pid_t id = process_.id();
   const std::string how = process_.end(patience);
-  const char* const hint = has_begun_ ? ""
-                                      : "; if this program has a main() of its own, main() must hand its arguments to "
-                                        "run_program(), which also serves as the worker";
+  const std::string hint = has_begun_ || options_.hint.empty() ? "" : concat("; ", options_.hint);
   throw WorkerLost(
       concat("the worker process ", id, " of ", layout_.table.environments, " environments ", how, " ", why, hint));
 }

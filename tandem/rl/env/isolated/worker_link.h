@@ -30,6 +30,12 @@ struct IsolationOptions {
   WorkerTask task = {};
   /// The program that serves them, and its arguments: this one again, unless said.
   std::vector<std::string> command = {"/proc/self/exe", "env-worker"};
+  /// What it reads from its standard input: an interpreter's program. Empty: nothing.
+  std::string input = {};
+  /// What a user might look at when a worker ends before it has begun.
+  std::string hint =
+      "if this program has a main() of its own, main() must hand its arguments to run_program(), which also serves as "
+      "the worker";
   /// The longest that one request may take, such as a step of all environments of a group, with those that are made
   /// anew in it. The first ones, in which the worker starts, may take kStartPatience longer.
   Clock::duration deadline = std::chrono::seconds(60);
@@ -51,13 +57,16 @@ struct WorkerLost : EnvError {
 
 class WorkerLink {
  public:
-  /// Starts the worker and has it make its environments. `budget` is asked for environments that fail in the worker;
-  /// null: no failure is restarted. All must outlive the link. Throws ConfigError when the program cannot be started or
-  /// refuses the task, WorkerLost when it ends before it has begun.
-  WorkerLink(const RegionLayout& layout, const IsolationOptions& options, const WorkerTask& task,
-             RestartBudget* budget);
+  /// Starts the worker. `budget` is asked for environments that fail in the worker; null: no failure is restarted. All
+  /// must outlive the link. Throws ConfigError when the program cannot be started.
+  WorkerLink(const RegionLayout& layout, const IsolationOptions& options, RestartBudget* budget);
   ~WorkerLink();
 
+  /// Has it make its environments. Throws ConfigError when it refuses the task, WorkerLost when it ends before it has
+  /// begun.
+  void begin(const WorkerTask& task);
+  /// Asks for their spec instead: JSON of at most `most_bytes`. Throws as begin() does.
+  [[nodiscard]] std::string describe(const WorkerTask& task, std::uint64_t most_bytes);
   /// Throws WorkerLost, or the error that the worker answers with: EnvError, ConfigError, CheckpointError.
   std::uint64_t call(WorkerCommand command, std::uint64_t argument = 0);
   void set_progress(double share);

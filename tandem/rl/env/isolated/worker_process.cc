@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -50,6 +51,14 @@ Ends make_ends() {
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) refuse_process("pipe");
   return {Descriptor(ends[0]), Descriptor(ends[1])};
 }
+// A file of its own for each process, since those that share one share the place up to which it is read.
+Descriptor input_of(const std::string& text) {
+  if (text.empty()) return Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  Descriptor file(::memfd_create("tandem-input", MFD_CLOEXEC));
+  if (!file.is_open() || ::pwrite(file.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
+    refuse_process("memory");
+  return file;
+}
 Descriptor high(int descriptor) {
   Descriptor copy(::fcntl(descriptor, F_DUPFD_CLOEXEC, kFirstFree));
   if (!copy.is_open()) refuse_process("descriptor");
@@ -70,7 +79,7 @@ std::vector<std::string> environment_without(const std::vector<std::string>& nam
 struct Parts {
   std::vector<char*> arguments, environment;
   pid_t training;
-  int socket, memory, output, failure;
+  int socket, memory, input, output, failure;
 };
 
 // Asks the system to end this process before the training where memory is short.
@@ -91,7 +100,7 @@ void offer_itself() {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parts.training) ::_exit(127);  // it died before the line above
   offer_itself();
-  ::dup2(::open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
+  ::dup2(parts.input, STDIN_FILENO);
   ::dup2(parts.output, STDOUT_FILENO);
   ::dup2(parts.output, STDERR_FILENO);
   ::dup2(parts.socket, kWorkerSocket);
@@ -143,6 +152,7 @@ WorkerProcess::~WorkerProcess() { (void)end({}); }
 WorkerProcess::Started WorkerProcess::launch() const {
   Ends output = make_ends(), failure = make_ends();
   const Descriptor socket = high(start_.socket), memory = high(start_.memory), out = high(output.writer.get());
+  const Descriptor input = input_of(start_.input), in = high(input.get());
   Descriptor report = high(failure.writer.get());
   failure.writer.close();
   std::vector<std::string> arguments = start_.command;
@@ -152,6 +162,7 @@ WorkerProcess::Started WorkerProcess::launch() const {
                     .training = ::getpid(),
                     .socket = socket.get(),
                     .memory = memory.get(),
+                    .input = in.get(),
                     .output = out.get(),
                     .failure = report.get()};
   Started started;

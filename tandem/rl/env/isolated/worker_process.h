@@ -31,6 +31,8 @@ class WorkerProcess {
     std::vector<std::string> command;
     /// Become kWorkerSocket and kWorkerMemory of the process.
     int socket = -1, memory = -1;
+    /// The text that it reads from its standard input: an interpreter's program. Empty: nothing is read.
+    std::string input = {};
     /// Names of variables that the process does not get.
     std::vector<std::string> without_variables = {};
     /// Bytes of memory of its own beyond which it is killed; 0: no limit.

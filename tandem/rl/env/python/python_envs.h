@@ -1,0 +1,42 @@
+// rl/env/python/python_envs.h: environments of Gymnasium, which a Python of the user's steps in processes of their own:
+//
+//   EnvRegistry registry = EnvRegistry::native();
+//   for (EnvKind& kind : python_kinds({})) registry.add_kind(std::move(kind));
+//   registry.set_options("gymnasium:CartPole-v1", {{"python.interpreter", "/usr/bin/python3"}});
+//   std::unique_ptr<EnvGroup> group = registry.make("gymnasium:CartPole-v1", 64);
+//
+// The names are gymnasium:ID, gymnasium:MODULE:ID, whose module is imported first, and ALE/GAME-v5. Options are the
+// keywords of gymnasium.make(): numbers, true, false, null and JSON as such, all else as text. Three belong to the
+// bridge: python.interpreter, python.wrappers (a list of "module:Class", put around each environment in this order) and
+// python.vectorization (auto, loop, vector).
+//
+// A group is an IsolatedEnvs (isolated/isolated_envs.h), whose worker is the interpreter. Observations, rewards and
+// ends are those of Python, and so are the episodes of a seed: reset(seed=...) first, reset() later. The states of such
+// environments cannot be saved.
+//
+// Threads: all; a first look at an environment starts a worker and waits for it, later ones find what it said.
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tandem/rl/env/env_registry.h"
+#include "tandem/rl/env/isolated/worker_link.h"
+
+namespace tandem::rl {
+
+/// The option that names the interpreter; it is python3 where it is not set.
+inline constexpr const char* kInterpreterOption = "python.interpreter";
+
+/// Whether the name is one of these environments'.
+[[nodiscard]] bool is_python_env(std::string_view id);
+
+/// `isolation` with what makes a worker one of Python: its command, its program, and the task.
+[[nodiscard]] IsolationOptions python_isolation(IsolationOptions isolation, const std::string& id,
+                                                const EnvOptionTexts& options);
+
+/// The kinds for a registry. `isolation`: what workers have beside their task, where a registry makes groups of them,
+/// and when they are asked for specs.
+[[nodiscard]] std::vector<EnvKind> python_kinds(const IsolationOptions& isolation);
+
+}  // namespace tandem::rl

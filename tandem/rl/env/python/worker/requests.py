@@ -1,0 +1,113 @@
+class Worker:
+    def __init__(self, memory):
+        self.memory, self.input, self.output, self.taken = memory, b"", b"", 0
+        self.task = self.envs = self.shown = self.actions = None
+
+    def serve(self):
+        run = {BEGIN: self.begin, RESET: self.reset, STEP: self.step, PROGRESS: lambda _: 0, GIVE: self.give,
+               TAKE: self.take, DESCRIBE: self.describe}
+        while True:
+            command, argument = self.memory.wait()
+            try:
+                if command not in run:
+                    raise Failed("a worker of Python environments was asked for %d, which it does not know" % command)
+                value = run[command](argument)
+            except TrainingIsGone:
+                raise
+            except Refused as error:
+                self.memory.tell(REFUSED if command in (BEGIN, DESCRIBE) else FAILED, str(error))
+            except Failed as error:
+                self.memory.tell(FAILED, str(error))
+            except BaseException as error:
+                self.memory.tell(REFUSED if command in (BEGIN, DESCRIBE) else FAILED, self.words_for("", error))
+            else:
+                self.memory.answer(DONE, value)
+
+    def words_for(self, place, error):
+        lines = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        env = self.task.env if self.task else "a Python environment"
+        where = env + ": " + place + ": " if place else env + ": "
+        return "%s%s: %s\n%s" % (where, type(error).__name__, error, lines.rstrip())
+
+    def ask(self, place, error):
+        """May an environment that failed be made anew? Raises Failed where it may not."""
+        text = self.words_for(place, error)
+        if self.task.restarts is None:
+            raise Failed(text)
+        self.memory.tell(ASKS, text)
+        command, allowed = self.memory.wait()
+        if command != ANSWER or allowed != 1:
+            few = "environments have failed %d times before, which is all that env_restarts allows"
+            raise Failed("%s; %s" % (text, few % self.task.restarts))
+
+    def make(self):
+        self.task = Task(self.input)
+        self.input = b""
+        self.envs = Together(self) if self.task.steps_many() else Loop(self)
+        observation, action = self.envs.space_owner()
+        try:
+            leaves, self.actions = leaves_of(observation), Actions(action)
+        except Refused as error:
+            raise Refused("%s: %s" % (self.task.env, error)) from error
+        return leaves
+
+    def begin(self, _):
+        self.shown = Shown(self.memory, self.make(), self.actions)
+        return 0  # their states cannot be saved
+
+    def describe(self, _):
+        leaves = self.make()
+        spec, envs = self.task.spec, self.envs
+        one = envs.envs if isinstance(envs, Together) else envs.envs[0]
+        _, info = one.reset(seed=0)
+        metadata = getattr(one, "metadata", None) or {}
+        described = one.spec if isinstance(envs, Loop) and one.spec is not None else spec
+        fps = metadata.get("render_fps")
+        self.output = json.dumps({
+            "observation": [leaf.describe() for leaf in leaves], "action": self.actions.describe(),
+            "mask": self.actions.type != "box" and isinstance(info, dict) and info.get("action_mask") is not None,
+            "max_episode_steps": described.max_episode_steps, "reward_threshold": described.reward_threshold,
+            "render_fps": float(fps) if isinstance(fps, (int, float)) else None,
+            "together": isinstance(envs, Together), "gymnasium": gymnasium.__version__,
+        }).encode()
+        self.taken = 0
+        return len(self.output)
+
+    def reset(self, _):
+        self.envs.reset()
+        return 0
+
+    def step(self, _):
+        self.envs.step()
+        return 0
+
+    def give(self, size):
+        begin = self.memory.window
+        self.input += self.memory.bytes[begin:begin + min(size, WINDOW)]
+        return 0
+
+    def take(self, _):
+        piece = self.output[self.taken:self.taken + WINDOW]
+        self.memory.bytes[self.memory.window:self.memory.window + len(piece)] = piece
+        self.taken += len(piece)
+        return len(piece)
+
+
+def main():
+    # What multiprocessing starts would look for a file of this name.
+    globals().pop("__file__", None)
+    worker = Worker(Memory())
+    try:
+        worker.serve()
+    except TrainingIsGone:
+        pass
+    if worker.envs is not None:
+        worker.envs.close()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Threads that libraries have left would be waited for.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,160 @@
+"""The process that steps Python environments for a training of Tandem.
+
+A training starts it as `python -u -` with this text on standard input, a connected socket as descriptor 3 and shared
+memory as descriptor 4. It speaks what tandem/rl/env/isolated/region_layout.h says, and needs gymnasium and numpy.
+What environments print goes to the standard streams, which the training hands on to its user.
+"""
+import importlib
+import inspect
+import json
+import mmap
+import os
+import socket
+import sys
+import traceback
+
+SOCKET, MEMORY = 3, 4
+BEGIN, RESET, STEP, PROGRESS, SAVE, LOAD, GIVE, TAKE, ANSWER, DESCRIBE = range(1, 11)
+DONE, FAILED, REFUSED, UNREADABLE, ASKS = range(5)
+MOST_TEXT, WINDOW = 4096, 256 << 10
+OLDEST_GYMNASIUM = (1, 0)
+# The types of leaves in the memory.
+TYPES = ("float32", "uint8", "int64", "float64")
+# Bounds of larger leaves whose elements differ are told as the widest.
+MOST_BOUNDS = 4096
+
+
+class Refused(Exception):
+    """What the user has to mend before a training can begin."""
+
+
+class Failed(Exception):
+    """A failure of an environment, in words that say where."""
+
+
+class TrainingIsGone(BaseException):
+    """The training has let the worker go."""
+
+
+# What an environment may raise. It may not end the process by sys.exit().
+FAILURES = (Exception, SystemExit)
+
+
+
+
+def value_of(text):
+    """An option's value: JSON, Python's True, False and None, or else the text itself."""
+    words = {"True": True, "False": False, "None": None}
+    if text in words:
+        return words[text]
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def named(path):
+    """The object that "package.module:Name" or "package.module.Name" names."""
+    module, _, name = path.partition(":") if ":" in path else path.rpartition(".")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise Refused("there is no '%s' in this Python: %s" % (path, error)) from error
+
+
+def import_named(module, env):
+    try:
+        return importlib.import_module(module)
+    except Exception as error:
+        traceback.print_exc()
+        raise Refused(
+            "%s: %s cannot import '%s': %s: %s; install it with `%s -m pip install ...`, or name another Python by "
+            "--python. The folder in which the training was started is looked in, too"
+            % (env, sys.executable, module, type(error).__name__, error, sys.executable)
+        ) from error
+
+
+def require_gymnasium():
+    """Imports the packages that a worker needs itself."""
+    global gymnasium, np
+    for package in ("numpy", "gymnasium"):
+        try:
+            importlib.import_module(package)
+        except ImportError as error:
+            raise Refused(
+                "the Python %s lacks %s (%s); install it with `%s -m pip install 'gymnasium>=1.0'`, or name another "
+                "Python by --python" % (sys.executable, package, error, sys.executable)
+            ) from error
+    import gymnasium
+    import numpy as np
+
+    version = tuple(int(part) for part in gymnasium.__version__.split(".")[:2] if part.isdigit())
+    if version < OLDEST_GYMNASIUM:
+        raise Refused(
+            "the Python %s has gymnasium %s, and 1.0 or newer is needed; install it with `%s -m pip install "
+            "'gymnasium>=1.0'`, or name another Python by --python"
+            % (sys.executable, gymnasium.__version__, sys.executable)
+        )
+
+
+class Task:
+    """The environments that a training asks for."""
+
+    def __init__(self, text):
+        task = json.loads(text)
+        self.env, self.count = task["env"], task["environments"]
+        self.restarts = task.get("restarts")
+        options = dict(task["options"])
+        self.wrappers = value_of(options.pop("python.wrappers", "[]"))
+        self.vectorization = options.pop("python.vectorization", "auto")
+        options.pop("python.interpreter", None)
+        own = [name for name in options if name.startswith("python.")]
+        if own:
+            raise Refused("there is no option '%s'; there are python.wrappers and python.vectorization" % own[0])
+        if isinstance(self.wrappers, str):
+            self.wrappers = [self.wrappers]
+        if self.vectorization not in ("auto", "loop", "vector"):
+            raise Refused("python.vectorization is '%s'; it is auto, loop or vector" % self.vectorization)
+        self.keywords = {name: value_of(value) for name, value in options.items()}
+        require_gymnasium()
+        module, _, name = self.env.partition(":")[2].rpartition(":")
+        if module:
+            import_named(module, self.env)
+        elif name.startswith("ALE/"):
+            gymnasium.register_envs(import_named("ale_py", self.env))
+        try:
+            self.spec = gymnasium.spec(name)
+        except gymnasium.error.Error as error:
+            where = "%s: gymnasium %s" % (self.env, gymnasium.__version__)
+            raise Refused("%s has no such environment: %s" % (where, error)) from error
+        self.wrappers = [named(path) for path in self.wrappers]
+
+    def make(self):
+        env = gymnasium.make(self.spec, disable_env_checker=True, **self.keywords)
+        for wrapper in self.wrappers:
+            env = wrapper(env)
+        return env
+
+    def steps_many(self):
+        """Whether all environments are one object, which steps them together."""
+        if self.spec.vector_entry_point is None or self.vectorization == "loop":
+            if self.vectorization == "vector":
+                raise Refused("%s has no vector_entry_point; leave python.vectorization out" % self.env)
+            return False
+        if self.vectorization == "vector" or self.spec.entry_point is None:
+            return True
+        return not self.wrappers and not self.spec.additional_wrappers and self.chooses_autoreset()
+
+    def chooses_autoreset(self):
+        entry = self.spec.vector_entry_point
+        if not callable(entry):
+            entry = gymnasium.envs.registration.load_env_creator(entry)
+        return "autoreset_mode" in inspect.signature(entry).parameters
+
+    def make_many(self):
+        keywords = dict(self.keywords)
+        if self.chooses_autoreset():
+            keywords.setdefault("autoreset_mode", "SameStep")
+        return gymnasium.make_vec(self.spec, self.count, vectorization_mode="vector_entry_point", **keywords)
+
+
