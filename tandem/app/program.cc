@@ -22,6 +22,7 @@
 #include "tandem/app/exit_code.h"
 #include "tandem/app/run/early_end.h"
 #include "tandem/app/run/program_name.h"
+#include "tandem/app/train/isolation.h"
 #include "tandem/base/fault_point.h"
 #include "tandem/base/last_word.h"
 #include "tandem/base/text.h"
@@ -71,12 +72,13 @@ int run_program(int argc, const char* const* argv, const rl::EnvRegistry& enviro
   try {
     arm_fault_of_environment();
     const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
+    const rl::EnvRegistry all = with_python_kinds(environments);
     // A command without a function does not compile.
     const auto run = [&](const auto& command) {
-      if constexpr (requires { run_command(command, environments, observer); })
-        return run_command(command, environments, observer);
-      else if constexpr (requires { run_command(command, environments); })
-        return run_command(command, environments);
+      if constexpr (requires { run_command(command, all, observer); })
+        return run_command(command, all, observer);
+      else if constexpr (requires { run_command(command, all); })
+        return run_command(command, all);
       else
         return run_command(command);
     };

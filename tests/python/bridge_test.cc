@@ -101,9 +101,7 @@ TEST(PythonSpecTest, APythonThatCannotServeIsNamed) {
   const auto fault_of = [](const std::string& python) {
     EnvRegistry known;
     for (EnvKind& kind : python_kinds({})) known.add_kind(std::move(kind));
-    return message_of<ConfigError>([&] {
-      known.set_options("gymnasium:CartPole-v1", {{kInterpreterOption, python}});
-    });
+    return message_of<ConfigError>([&] { known.set_options("gymnasium:CartPole-v1", {{kInterpreterOption, python}}); });
   };
   EXPECT_THAT(fault_of("/nowhere/python3"), HasSubstr("'/nowhere/python3' cannot be started: No such file"));
   EXPECT_THAT(fault_of("/bin/true"), AllOf(HasSubstr("ended with exit code 0"), HasSubstr("is /bin/true a Python")));

@@ -13,9 +13,10 @@ import sys
 import gymnasium
 import numpy as np
 
-# name for the bridge, environments, steps, keywords
+# name for the bridge, environments (and workers), steps, keywords; those of the bridge are for it alone
 CASES = [
     ("gymnasium:CartPole-v1", 3, 200, {}),
+    ("gymnasium:CartPole-v1", (5, 3), 100, {}),
     ("gymnasium:Acrobot-v1", 2, 60, {}),
     ("gymnasium:MountainCar-v0", 2, 250, {}),
     ("gymnasium:MountainCarContinuous-v0", 2, 60, {}),
@@ -27,6 +28,13 @@ CASES = [
     ("gymnasium:spaces_env:Nested-v0", 3, 40, {}),
     ("gymnasium:spaces_env:Nested-v0", 3, 40, {"of_actions": "binary"}),
     ("gymnasium:spaces_env:Nested-v0", 3, 40, {"of_actions": "integers"}),
+] + [
+    (f"gymnasium:spaces_env:{env}-v0", 3, 60, {"python.vectorization": vectorization, **mode})
+    for env in ("Nested", "Masked")
+    for vectorization, mode in (
+        ("loop", {}), ("auto", {}), ("vector", {"autoreset_mode": "Disabled"}),
+        ("vector", {"autoreset_mode": "NextStep"}),
+    )
 ]
 MEMORY = {"discrete": np.int64, "uint8": np.uint8, "number": np.float32}
 
@@ -76,11 +84,15 @@ def action(space, step, env, mask):
 
 def trajectory(name, count, steps, keywords):
     """The bytes that python_trace would write."""
+    keywords = {key: value for key, value in keywords.items() if not key.startswith("python.")}
+    # In this mode the step behind an episode's end begins the next one, whatever its action, and shows its first
+    # observation.
+    begins_late = keywords.pop("autoreset_mode", "") == "NextStep"
     module, _, env_id = name.partition(":")[2].rpartition(":")
     if module:
         importlib.import_module(module)
     envs = [gymnasium.make(env_id, disable_env_checker=True, **keywords) for _ in range(count)]
-    space, written, ends = envs[0].observation_space, [], 0
+    space, written, ends, ended = envs[0].observation_space, [], 0, [False] * count
     shown = [env.reset(seed=100 + e) for e, env in enumerate(envs)]
 
     def show():
@@ -94,13 +106,19 @@ def trajectory(name, count, steps, keywords):
         results, finals = [], []
         for e, env in enumerate(envs):
             chosen = action(env.action_space, step, e, shown[e][1].get("action_mask"))
-            observation, reward, terminated, truncated, info = env.step(chosen)
+            if ended[e]:
+                observation, reward, terminated, truncated, info = env.reset()[0], 0, False, False, {}
+                info = {"action_mask": env.unwrapped.mask} if hasattr(env.unwrapped, "mask") else {}
+            else:
+                observation, reward, terminated, truncated, info = env.step(chosen)
             shown[e] = observation, info
             results.append((reward, terminated, truncated))
             if terminated or truncated:
                 finals.extend(leaf.tobytes() for leaf in leaves(space, observation))
                 ends += 1
-                shown[e] = env.reset()
+                if not begins_late:
+                    shown[e] = env.reset()
+            ended[e] = begins_late and (terminated or truncated)
         show()
         rewards, terminated, truncated = zip(*results)
         written.append(np.asarray(rewards, dtype=np.float64).tobytes())
@@ -120,7 +138,9 @@ def main():
     program, faults = sys.argv[1], 0
     for name, count, steps, keywords in CASES:
         options = [f"{key}={text_of(value)}" for key, value in keywords.items()]
-        ours = subprocess.run([program, sys.executable, name, str(count), str(steps), *options], capture_output=True)
+        count, workers = count if isinstance(count, tuple) else (count, 1)
+        words = [program, sys.executable, name, f"{count}/{workers}", str(steps), *options]
+        ours = subprocess.run(words, capture_output=True)
         if ours.returncode != 0:
             print(f"{name}: python_trace ended with {ours.returncode}: {ours.stderr.decode()}")
             faults += 1
@@ -128,8 +148,9 @@ def main():
         theirs, ends = trajectory(name, count, steps, keywords)
         same = ours.stdout == theirs
         faults += not same
-        at = next((i for i, (a, b) in enumerate(zip(ours.stdout, theirs)) if a != b), min(len(ours.stdout), len(theirs)))
-        print(f"{name:40s} {steps * count:6d} steps, {ends:4d} ends: "
+        pairs = enumerate(zip(ours.stdout, theirs))
+        at = next((i for i, (a, b) in pairs if a != b), min(len(ours.stdout), len(theirs)))
+        print(f"{name + ' ' + ' '.join(options):75s} {steps * count:6d} steps, {ends:4d} ends: "
               + ("equal" if same else f"DIFFERS at byte {at} of {len(ours.stdout)} and {len(theirs)}"))
     sys.exit(1 if faults else 0)
 

@@ -1,7 +1,7 @@
 // Steps a Python environment through the bridge and writes all that it shows, for comparison with the same environment
 // stepped by Python itself (python_parity.py):
 //
-//   python_trace PYTHON ID COUNT STEPS [NAME=VALUE...]
+//   python_trace PYTHON ID COUNT[/WORKERS] STEPS [NAME=VALUE...]
 //
 // The output is binary: for the reset and for each step the observation of all leaves and the mask, and behind each
 // step reward, terminated, truncated, and of rows whose episode ended the final observation. Actions follow from the
@@ -12,6 +12,7 @@
 
 #include "tandem/base/error.h"
 #include "tandem/rl/env/env_buffers.h"
+#include "tandem/rl/env/isolated/several_workers.h"
 #include "tandem/rl/env/python/python_envs.h"
 
 namespace tandem::rl {
@@ -61,9 +62,9 @@ class Trace {
     std::vector<std::int64_t> discrete;
     std::vector<float> box;
     for (std::size_t e = 0; e < buffers_.rows(); ++e) {
-      const std::uint8_t* mask = group_->spec().has_action_mask
-                                     ? buffers_.action_mask().data() + e * static_cast<std::size_t>(mask_elements(space))
-                                     : nullptr;
+      const std::uint8_t* mask = group_->spec().has_action_mask ? buffers_.action_mask().data() +
+                                                                      e * static_cast<std::size_t>(mask_elements(space))
+                                                                : nullptr;
       for (std::size_t i = 0; i < static_cast<std::size_t>(action_elements(space)); ++i) {
         if (!options.empty()) {
           discrete.push_back(choose(mixed(step, e, i), options[i], mask));
@@ -71,7 +72,8 @@ class Trace {
           continue;
         }
         const auto& its = std::get<Box>(space);
-        const double low = std::isfinite(its.low[i]) ? its.low[i] : -1, high = std::isfinite(its.high[i]) ? its.high[i] : 1;
+        const double low = std::isfinite(its.low[i]) ? its.low[i] : -1,
+                     high = std::isfinite(its.high[i]) ? its.high[i] : 1;
         box.push_back(static_cast<float>(low + (high - low) * (static_cast<double>(mixed(step, e, i) % 1001) / 1000)));
       }
     }
@@ -104,7 +106,7 @@ class Trace {
 
 int trace(int argc, char** argv) {
   if (argc < 5) {
-    std::cerr << "usage: python_trace PYTHON ID COUNT STEPS [NAME=VALUE...]\n";
+    std::cerr << "usage: python_trace PYTHON ID COUNT[/WORKERS] STEPS [NAME=VALUE...]\n";
     return 2;
   }
   EnvOptionTexts options{{kInterpreterOption, argv[1]}};
@@ -116,7 +118,12 @@ int trace(int argc, char** argv) {
   const IsolationOptions isolation{.tell = [](pid_t, const std::string& line) { std::cerr << line << "\n"; }};
   for (EnvKind& kind : python_kinds(isolation)) known.add_kind(std::move(kind));
   known.set_options(argv[2], options);
-  Trace(known.make(argv[2], std::atoi(argv[3]))).run(static_cast<std::size_t>(std::atoi(argv[4])));
+  const std::string count = argv[3];
+  const std::size_t slash = count.find('/');
+  const int workers = slash == std::string::npos ? 1 : std::atoi(count.c_str() + slash + 1);
+  const IsolationOptions of_id = python_isolation(isolation, argv[2], options);
+  Trace(in_workers(known.spec(argv[2]), std::atoi(argv[3]), workers, of_id, nullptr))
+      .run(static_cast<std::size_t>(std::atoi(argv[4])));
   std::cout.flush();
   return 0;
 }

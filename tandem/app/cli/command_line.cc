@@ -160,13 +160,13 @@ class CommandLine {
                      "mode: the most probable actions; sample: drawn ones, as in training, which strategies for games "
                      "need. [mode]");
     add_env_options(command, eval_.env_options);
-    add_plugins(command);
+    add_code(command);
     add_video_flags(command, eval_.video, field_flags_);
     add_json(command);
     reads(command, [this](Faults& faults) {
       check_video(eval_, field_flags_, faults);
       eval_.source = source_;
-      eval_.plugins = plugins();
+      eval_.code = code();
       eval_.output = output();
       return eval_;
     });
@@ -211,8 +211,8 @@ class CommandLine {
         ->required()
         ->type_name("FILE");
     command.add_option("--policy", name_, "Which, of a run with several agents.")->type_name("NAME");
-    add_plugins(command);
-    reads(command, [this](Faults&) { return ExportCommand{source_, output_file_, plugins(), name_}; });
+    add_code(command);
+    reads(command, [this](Faults&) { return ExportCommand{source_, output_file_, code(), name_}; });
   }
 
   void add_launch() {
@@ -253,10 +253,10 @@ class CommandLine {
   void add_listings() {
     CLI::App& envs = add("envs", "Lists the environments, or describes one.", "tandem envs Pendulum-v1");
     envs.add_option("NAME", name_, "The one to describe.")->type_name("");
-    add_plugins(envs);
+    add_code(envs);
     add_json(envs);
     reads(envs, [this](Faults&) {
-      return EnvsCommand{name_.empty() ? std::nullopt : std::optional(name_), plugins(), output()};
+      return EnvsCommand{name_.empty() ? std::nullopt : std::optional(name_), code().plugins, code().python, output()};
     });
     CLI::App& check = add("check", "Plays an environment with random actions, and tells what is wrong with it.",
                           "tandem check --plugin ./libmine.so Mine-v0");
@@ -264,10 +264,11 @@ class CommandLine {
     field_flags_.add(check, "--steps", "N", check_.steps, "Steps of each of four environments. [2000]").at_least(100);
     field_flags_.add(check, "--seed", "N", check_.seed, "Decides episodes and actions. [1]").at_least(0);
     add_env_options(check, check_.env_options);
-    add_plugins(check);
+    add_code(check);
     add_json(check);
     reads(check, [this](Faults&) {
-      std::tie(check_.env, check_.plugins, check_.output) = std::tuple(name_, plugins(), output());
+      std::tie(check_.env, check_.plugins, check_.python, check_.output) =
+          std::tuple(name_, code().plugins, code().python, output());
       return check_;
     });
     // The empty group hides the command from the help: only this program gives it.
@@ -288,10 +289,11 @@ class CommandLine {
         ->required()
         ->type_name("");
   }
-  void add_plugins(CLI::App& command) {
+  void add_code(CLI::App& command) {
     command.add_option("--plugin", plugins_, "Shared library that brings environments.")
         ->type_name("FILE")
         ->allow_extra_args(false);
+    command.add_option("--python", python_, "The Python that steps environments of gymnasium:ID.")->type_name("PATH");
   }
   static void add_env_options(CLI::App& command, std::vector<std::string>& items) {
     command.add_option("--env-option", items, "Option of the environment; `tandem envs NAME` lists them.")
@@ -348,7 +350,11 @@ class CommandLine {
   }
 
   [[nodiscard]] Output output() const { return json_ ? Output::kJson : Output::kText; }
-  [[nodiscard]] std::vector<std::filesystem::path> plugins() const { return {plugins_.begin(), plugins_.end()}; }
+  [[nodiscard]] NamedCode code() const {
+    NamedCode code{.plugins = {plugins_.begin(), plugins_.end()}};
+    if (!python_.empty()) code.python = python_;
+    return code;
+  }
 
   CheckCommand check_;
   EvalCommand eval_;
@@ -359,7 +365,7 @@ class CommandLine {
   comm::WorldFlags world_;
   int ranks_ = 1;
   std::int64_t seeds_ = 1;
-  std::string config_, source_, output_file_, name_;
+  std::string config_, source_, output_file_, name_, python_;
   std::vector<std::string> runs_, plugins_;
   bool json_ = false, once_ = false;
   std::vector<std::string> arguments_;  // of the program, without those of a command to launch

@@ -52,7 +52,7 @@ template <>
 inline constexpr std::array kChoices<rl::Acting>{Choice{rl::Acting::kMode, "mode"},
                                                  Choice{rl::Acting::kSample, "sample"}};
 
-/// `plugins` take the place of those that the run recorded, which may have moved; so they do in ExportCommand.
+/// `code` takes the place of what the run recorded, which may have moved; so it does in ExportCommand.
 struct EvalCommand {
   std::filesystem::path source;  // a run folder, or a checkpoint
   std::int64_t episodes = 100;
@@ -63,7 +63,7 @@ struct EvalCommand {
   rl::Acting acting = rl::Acting::kMode;
   /// NAME=VALUE each, beside those of the run; of equal names these count.
   std::vector<std::string> env_options = {};
-  std::vector<std::filesystem::path> plugins = {};
+  NamedCode code = {};
   /// An empty path: none.
   VideoOptions video = {};
   Output output = Output::kText;
@@ -94,7 +94,7 @@ struct PlotCommand {
 struct ExportCommand {
   std::filesystem::path source;  // a run folder, or a checkpoint
   std::filesystem::path policy;
-  std::vector<std::filesystem::path> plugins = {};
+  NamedCode code = {};
   std::string name = {};  // of the policy, where the run has several
 };
 /// Plays an environment and tells what is wrong with it.
@@ -105,12 +105,14 @@ struct CheckCommand {
   /// NAME=VALUE each.
   std::vector<std::string> env_options = {};
   std::vector<std::filesystem::path> plugins = {};
+  std::optional<std::filesystem::path> python = {};
   Output output = Output::kText;
 };
 /// Without a name, all environments are listed.
 struct EnvsCommand {
   std::optional<std::string> name = {};
   std::vector<std::filesystem::path> plugins = {};
+  std::optional<std::filesystem::path> python = {};
   Output output = Output::kText;
 };
 /// Serves the environments of a training, which starts this program again with it.

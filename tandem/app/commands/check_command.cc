@@ -6,7 +6,7 @@
 
 #include "tandem/app/commands/commands.h"
 #include "tandem/app/run/quantity_text.h"
-#include "tandem/app/train/build_run.h"
+#include "tandem/app/train/python_choice.h"
 #include "tandem/base/json_writer.h"
 #include "tandem/base/text.h"
 #include "tandem/rl/env/check/env_check.h"
@@ -91,7 +91,7 @@ std::string to_json(const rl::EnvCheck& check) {
 
 ExitCode run_command(const CheckCommand& command, rl::EnvRegistry environments) {
   for (const std::filesystem::path& plugin : command.plugins) environments.load_plugin(plugin);
-  environments.set_options(command.env, option_texts(command.env_options));
+  environments.set_options(command.env, env_option_texts(command.env, command.env_options, command.python));
   const rl::EnvCheck check = rl::check_env(environments, command.env,
                                            {.steps = command.steps, .seed = static_cast<std::uint64_t>(command.seed)});
   if (command.output == Output::kJson) {

@@ -8,6 +8,7 @@
 
 #include "tandem/app/commands/commands.h"
 #include "tandem/app/config/presets.h"
+#include "tandem/app/train/python_choice.h"
 #include "tandem/base/json_writer.h"
 #include "tandem/base/text.h"
 
@@ -224,10 +225,21 @@ std::vector<Listed> listed(const rl::EnvRegistry& environments, const std::optio
   return all;
 }
 
+// "gymnasium:ID, gymnasium:MODULE:ID  Any environment of a Python that has gymnasium (--python)."
+std::string kinds_text(const std::vector<rl::EnvKind>& kinds) {
+  std::size_t width = 0;
+  for (const rl::EnvKind& kind : kinds) width = std::max(width, kind.usage.size());
+  std::string text = kinds.empty() ? "" : "\nothers, by how their names begin\n";
+  for (const rl::EnvKind& kind : kinds) text += concat(align_left(kind.usage, width), "  ", kind.help, "\n");
+  return text;
+}
+
 }  // namespace
 
 ExitCode run_command(const EnvsCommand& command, rl::EnvRegistry environments) {
   for (const std::filesystem::path& plugin : command.plugins) environments.load_plugin(plugin);
+  if (command.name && environments.kind_of(*command.name) != nullptr)
+    environments.set_options(*command.name, env_option_texts(*command.name, {}, command.python));
   const std::vector<Listed> all = listed(environments, command.name);
   if (command.output == Output::kJson) {
     JsonWriter json;
@@ -237,7 +249,7 @@ ExitCode run_command(const EnvsCommand& command, rl::EnvRegistry environments) {
   } else if (command.name) {
     std::cout << printable(description(all.front()));
   } else {
-    std::cout << printable(concat(list(all, false), "\n", list(all, true)));
+    std::cout << printable(concat(list(all, false), "\n", list(all, true), kinds_text(environments.kinds())));
   }
   return ExitCode::kDone;
 }

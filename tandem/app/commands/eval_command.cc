@@ -197,7 +197,7 @@ ExitCode run_command(const EvalCommand& command, const rl::EnvRegistry& environm
   TrainOptions options = options_of(checkpoint);
   take_env_options(command.env_options, options.env_options);
   const rl::EnvRegistry known =
-      environments_of_record(environments, record_of(checkpoint, options, "eval", command.source), command.plugins);
+      environments_of_record(environments, record_of(checkpoint, options, "eval", command.source), command.code);
   const rl::MultiAgentEntry* several = known.find_multi_agent(options.env);
   const rl::Spec whole = several != nullptr ? rl::whole_spec(several->spec) : known.spec(options.env);
   const Played played{

@@ -26,7 +26,7 @@ ExitCode run_command(const ExportCommand& command, const rl::EnvRegistry& enviro
   const model::Checkpoint checkpoint = find_checkpoint(command.source);
   const TrainOptions options = options_of(checkpoint);
   const rl::EnvRegistry known =
-      environments_of_record(environments, record_of(checkpoint, options, "export", command.source), command.plugins);
+      environments_of_record(environments, record_of(checkpoint, options, "export", command.source), command.code);
   const TrainedPolicy trained = load_policy(checkpoint, options, known, command.name);
   if (suffix == kScript) {
     rl::export_script(*trained.policy, &trained.normalizers, command.policy);

@@ -17,6 +17,7 @@
 #include "tandem/app/run/run_log.h"
 #include "tandem/app/run/run_status.h"
 #include "tandem/app/train/build_run.h"
+#include "tandem/app/train/python_choice.h"
 #include "tandem/app/train/recorded_plugins.h"
 #include "tandem/app/train/run_checkpoint.h"
 #include "tandem/app/train/train.h"
@@ -28,6 +29,7 @@
 #include "tandem/comm/store/launcher_environment.h"
 #include "tandem/device/device_set.h"
 #include "tandem/model/files/checkpoint_store.h"
+#include "tandem/rl/env/python/python_envs.h"
 #include "tandem/rl/policy/encoder.h"
 #include "tandem/sync/replica.h"
 
@@ -185,13 +187,23 @@ Surroundings surroundings_of(const rl::EnvRegistry& environments, int ranks, Ins
     const rl::Torso chosen = rl::chosen_torso(options.policy.torso, known.spec(options.env));
     return chosen == rl::Torso::kNone ? rl::Torso::kAuto : chosen;  // without images there is nothing to choose
   };
-  surroundings.require_own_plugins = [](const TrainOptions& options, const ConfigSources& sources) {
+  const auto record_in = [](const TrainOptions& options, const ConfigSources& sources) -> RecordOfRun {
     const std::string folder = sources.recorded->parent_path().string();
-    require_own_plugins({.options = options,
-                         .file = *sources.recorded,
-                         .command = sources.is_resume ? std::vector<std::string>{program_name(), "resume", folder}
-                                                      : std::vector<std::string>{program_name(), "train", "--resume",
-                                                                                 "must", "--run-dir", folder}});
+    return {.options = options,
+            .file = *sources.recorded,
+            .command = sources.is_resume ? std::vector<std::string>{program_name(), "resume", folder}
+                                         : std::vector<std::string>{program_name(), "train", "--resume", "must",
+                                                                    "--run-dir", folder}};
+  };
+  surroundings.require_own_plugins = [record_in](const TrainOptions& options, const ConfigSources& sources) {
+    require_own_plugins(record_in(options, sources));
+  };
+  surroundings.require_own_python = [record_in](const TrainOptions& options, const ConfigSources& sources) {
+    require_own_python(record_in(options, sources));
+  };
+  surroundings.choose_python = [](const TrainOptions& options) -> std::optional<std::filesystem::path> {
+    if (!rl::is_python_env(options.env)) return std::nullopt;
+    return python_of(options.python);
   };
   surroundings.sha256_of_plugins = sha256_of_plugins;
   surroundings.environments_of_plugins = [](const TrainOptions& options) {

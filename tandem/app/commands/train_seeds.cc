@@ -74,9 +74,10 @@ TrainCommand of_seed(const TrainCommand& command, std::int64_t seed, const std::
 
 // Settings that leave the result as it is: which devices, what a run does when something fails, what it keeps.
 bool is_of_result(const Option& option) {
-  constexpr std::array<std::string_view, 9> kElse{
-      "seed",         "devices",      "gradient_check",       "survivors",    "deadline_seconds",
-      "env_restarts", "isolate_envs", "env_deadline_seconds", "env_memory_mb"};
+  constexpr std::array<std::string_view, 11> kElse{
+      "seed",         "devices",      "gradient_check",       "survivors",     "deadline_seconds",
+      "env_restarts", "isolate_envs", "env_deadline_seconds", "env_memory_mb", "env_workers",
+      "python"};
   const std::string& key = option.key();
   return option.lifetime() != Lifetime::kCall && std::ranges::find(kElse, key) == kElse.end() &&
          !key.starts_with("log.") && !key.starts_with("checkpoint.");

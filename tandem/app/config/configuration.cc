@@ -25,24 +25,6 @@ std::string text_in(const OptionTable& was, const std::string& key) {
   return option != nullptr ? option->text() : "no value of its own";
 }
 
-// A run may be resumed from another folder, so paths are made whole where they are read.
-void make_absolute(const OptionTable& table, std::vector<Setting>& settings, const std::filesystem::path& folder) {
-  const auto whole = [&folder](std::string& path) {
-    if (!path.empty()) path = (folder / path).lexically_normal().string();
-  };
-  for (Setting& setting : settings) {
-    // Unknown keys pass: the table reports them.
-    const Option* option = table.find(setting.key);
-    if (option == nullptr || !option->is_kept_absolute()) continue;
-    if (!option->is_list()) {
-      if (setting.value.text != option->absent_word()) whole(setting.value.text);
-      continue;
-    }
-    if (setting.value.kind == RawValue::Kind::kText) setting.value = RawValue::of_list(split_list(setting.value.text));
-    for (std::string& item : setting.value.items) whole(item);
-  }
-}
-
 // One use each: configure() calls the functions in the order of the plan and ends with finish().
 class Assembly {
  public:
@@ -133,12 +115,14 @@ class Assembly {
     }
   }
 
-  // A run folder may have come from anybody: nothing is loaded because it says so.
-  void require_own_plugins(const ConfigSources& sources) {
-    const Option& plugins = table_.at("plugins");
-    if (plugins.origin().layer != Layer::kRecord || plugins.is_faulty() || !surroundings_.require_own_plugins) return;
+  // A run folder may have come from anybody: nothing is loaded or started because it says so.
+  void require_own_code(const ConfigSources& sources) {
+    const Option &plugins = table_.at("plugins"), &python = table_.at("python");
+    const bool has_plugins = plugins.origin().layer == Layer::kRecord && !plugins.is_faulty();
+    const bool has_python = python.origin().layer <= Layer::kRecord && !python.is_faulty();
     try {
-      surroundings_.require_own_plugins(options_, sources);
+      if (has_plugins && surroundings_.require_own_plugins) surroundings_.require_own_plugins(options_, sources);
+      if (has_python && surroundings_.require_own_python) surroundings_.require_own_python(options_, sources);
     } catch (const ConfigError& error) {
       append(faults_, error.faults());
       throw ConfigError(faults_);
@@ -147,6 +131,7 @@ class Assembly {
 
   Configuration finish(const char* title) {
     resolve_plugins();
+    resolve_python();
     resolve_counts_of_rank();
     resolve_shards();
     fit_shipped_counts();
@@ -255,6 +240,22 @@ class Assembly {
                               " recorded (plugin_sha256)"));
   }
 
+  // Such environments live in processes of their own in any case.
+  void resolve_python() {
+    if (!surroundings_.choose_python || options_.env.empty() || table_.at("python").is_faulty()) return;
+    try {
+      const auto chosen = surroundings_.choose_python(options_);
+      if (!chosen) return;
+      if (!options_.python) notes_.push_back(concat("python: auto is ", chosen->string()));
+      options_.python = chosen;
+      if (options_.isolate_envs) return;
+      (void)table_.resolve("isolate_envs", "true", {Layer::kPreset, concat("of ", options_.env)});
+    } catch (const ConfigError& error) {
+      for (const std::string& fault : error.faults()) faults_.push_back(table_.fault("python", fault));
+      has_python_ = false;
+    }
+  }
+
   // The choice needs the shapes of observations, so the environment is asked.
   void resolve_torso() {
     rl::Torso& torso = options_.policy.torso.kind;
@@ -300,6 +301,7 @@ class Assembly {
   // Nothing can be said about an environment that is not named or whose plugin does not load.
   void run_checks() {
     if (options_.env.empty() || table_.at("env").is_faulty() || table_.at("plugins").is_faulty()) return;
+    if (table_.at("python").is_faulty() || !has_python_) return;
     for (const OptionCheck& check : surroundings_.checks) {
       if (table_.at(check.key).is_faulty()) continue;
       try {
@@ -318,7 +320,8 @@ class Assembly {
   // from the weakest layer to the strongest
   std::vector<Setting> record_, file_, flags_;
   std::vector<std::string> faults_, notes_;
-  bool is_read_ = true;  // the file and the record
+  bool is_read_ = true;     // the file and the record
+  bool has_python_ = true;  // or needs none
   int replicas_ = 1;
 };
 
@@ -349,7 +352,7 @@ Configuration configure(const ConfigSources& sources, const Surroundings& surrou
   if (sources.recorded && !sources.is_resume) assembly.compare_with(*sources.recorded);
   if (sources.recorded) {
     assembly.note_changes(*sources.recorded);
-    assembly.require_own_plugins(sources);
+    assembly.require_own_code(sources);
   }
   return assembly.finish(sources.recorded ? "The settings of this run, as resolved when it was last resumed."
                                           : "The settings of this run, as resolved.");

@@ -61,6 +61,11 @@ struct Surroundings {
   /// Throws ConfigError unless the plugins, which the record of a run alone names, may be loaded unasked. Called before
   /// any function here that loads plugins. Not given: they may.
   std::function<void(const TrainOptions&, const ConfigSources&)> require_own_plugins = {};
+  /// Returns the value of `python: auto`, or the one that is set as a whole path; nothing where the environment needs
+  /// no Python. Throws ConfigError. Not given: nothing.
+  std::function<std::optional<std::filesystem::path>(const TrainOptions&)> choose_python = {};
+  /// As require_own_plugins, of an environment in Python that the record alone names.
+  std::function<void(const TrainOptions&, const ConfigSources&)> require_own_python = {};
   /// Returns the value of `plugin_sha256`. Not given: it stays as it is.
   std::function<std::vector<std::string>(const TrainOptions&)> sha256_of_plugins = {};
   /// The names of the environments that the options' plugins bring, for a user who named none. Throws ConfigError. Not

@@ -28,6 +28,11 @@ void add_env_options(OptionSection& run, OptionSection& part, TrainOptions& opti
       "plugin_sha256", options.plugin_sha256,
       "SHA-256 of each plugin. Tandem writes it: what a run folder names is loaded again only where it is the same "
       "file, and yours.");
+  part.add("python", options.python,
+           "The Python that steps environments of gymnasium:ID; auto: that of the active virtual environment, else "
+           "python3 in PATH.")
+      .absent_as("auto")
+      .flag("--python");
   run.add(
          "init_from", options.init_from,
          "A run, a checkpoint or a .safetensors file whose policies this run begins with; optimizer and counters begin "
@@ -53,6 +58,11 @@ void add_env_fault_options(OptionSection& part, TrainOptions& options) {
            "algorithm's stall_timeout, which ends the run.")
       .within(0.01, 86'400)
       .only_with({"isolate_envs", {"true"}});
+  part.add("env_workers", options.env_workers,
+           "Processes that step each env group, of an environment in Python; auto: one for each core that the groups "
+           "leave, and one for Atari, which has threads. The numbers are the same.")
+      .within(1, kLargestCount)
+      .absent_as("auto");
   part.add("env_memory_mb", options.env_memory_mb,
            "MiB of memory of its own that such a process may have; then it is killed and started again. 0: no limit.")
       .within(0, kLargestCount)

@@ -288,4 +288,21 @@ std::string OptionTable::fault(std::string_view key, const std::string& problem)
   return describe_fault({option.key(), RawValue::of_text(option.text()), origin}, problem);
 }
 
+void make_absolute(const OptionTable& table, std::vector<Setting>& settings, const std::filesystem::path& folder) {
+  const auto whole = [&folder](std::string& path) {
+    if (!path.empty()) path = (folder / path).lexically_normal().string();
+  };
+  for (Setting& setting : settings) {
+    // Unknown keys pass: the table reports them.
+    const Option* option = table.find(setting.key);
+    if (option == nullptr || !option->is_kept_absolute()) continue;
+    if (!option->is_list()) {
+      if (setting.value.text != option->absent_word()) whole(setting.value.text);
+      continue;
+    }
+    if (setting.value.kind == RawValue::Kind::kText) setting.value = RawValue::of_list(split_list(setting.value.text));
+    for (std::string& item : setting.value.items) whole(item);
+  }
+}
+
 }  // namespace tandem::app

@@ -16,6 +16,7 @@
 // can be told together.
 #pragma once
 #include <algorithm>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -346,5 +347,8 @@ class OptionSection {
   const Option::Needed needed_;
   const Lifetime lifetime_;
 };
+
+/// Makes the paths whole that are kept absolute and start at `folder`: a run may be resumed from another one.
+void make_absolute(const OptionTable& table, std::vector<Setting>& settings, const std::filesystem::path& folder);
 
 }  // namespace tandem::app

@@ -131,6 +131,12 @@ struct LogSettings {
 
 /// Absent optionals mean what their comments say; configure() fills those that
 /// depend on the machine. Several threads may read one object; the non-const of() changes it.
+/// What runs environments and was named on the command line; empty: nothing was.
+struct NamedCode {
+  std::vector<std::filesystem::path> plugins = {};
+  std::optional<std::filesystem::path> python = {};
+};
+
 struct TrainOptions {
   /// Read first: the algorithm decides which preset lies below the other settings.
   /// The name of an algorithm (algorithm.h).
@@ -142,6 +148,8 @@ struct TrainOptions {
   std::vector<std::filesystem::path> plugins = {};
   /// Of each plugin, in hexadecimal digits, as configure() found them.
   std::vector<std::string> plugin_sha256 = {};
+  /// The interpreter that steps a Python environment; nothing: that which python_of() finds (train/python_choice.h).
+  std::optional<std::filesystem::path> python = {};
   /// A run, a checkpoint or a file of weights whose policies this run begins with (train/warm_start.h); with or without
   /// its normalisers.
   std::optional<std::filesystem::path> init_from = {};
@@ -168,6 +176,8 @@ struct TrainOptions {
   /// These two have an effect only with isolate_envs: what one request to such a process may take, and its memory
   /// (2^20 bytes; 0: no limit).
   double env_deadline_seconds = 60;
+  /// Processes of each env group, of an environment in Python; nothing: as isolation.h says.
+  std::optional<std::int64_t> env_workers = {};
   std::int64_t env_memory_mb = 0;
   Survivors survivors = Survivors::kEnd;
   /// Has an effect only with survivors.

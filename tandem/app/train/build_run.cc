@@ -5,7 +5,9 @@
 
 #include "tandem/app/config/policy_keys.h"
 #include "tandem/app/train/isolation.h"
+#include "tandem/app/train/python_choice.h"
 #include "tandem/base/text.h"
+#include "tandem/rl/env/isolated/several_workers.h"
 #include "tandem/rl/policy/mlp_policy.h"
 #include "tandem/rl/policy/recurrent_policy.h"
 
@@ -27,7 +29,7 @@ rl::EnvRegistry with_plugins(rl::EnvRegistry environments, const TrainOptions& o
 
 rl::EnvRegistry environments_of(const rl::EnvRegistry& environments, const TrainOptions& options) {
   rl::EnvRegistry known = with_plugins(environments, options);
-  known.set_options(options.env, option_texts(options.env_options));
+  known.set_options(options.env, env_option_texts(options.env, options.env_options, options.python));
   return known;
 }
 
@@ -87,8 +89,9 @@ std::string rows_text(std::int64_t rows, const rl::TrainingRun& run) {
 
 std::function<std::unique_ptr<rl::EnvGroup>(int)> env_maker(const RunPlan& plan) {
   if (const auto isolation = isolation_of(plan.options, plan.ranks.size())) {
-    return [spec = plan.environments.spec(plan.options.env), isolation = *isolation, restarts = plan.restarts](
-               int count) { return std::make_unique<rl::IsolatedEnvs>(spec, count, isolation, restarts); };
+    return [spec = plan.environments.spec(plan.options.env), workers = workers_of_group(plan.options),
+            isolation = *isolation,
+            restarts = plan.restarts](int count) { return rl::in_workers(spec, count, workers, isolation, restarts); };
   }
   const auto make = [environments = plan.environments, id = plan.options.env](int count) {
     return environments.make(id, count);

@@ -6,10 +6,13 @@
 #include <iostream>
 
 #include "tandem/app/train/build_run.h"
+#include "tandem/app/train/python_choice.h"
 #include "tandem/base/last_word.h"
 #include "tandem/base/process.h"
 #include "tandem/base/text.h"
+#include "tandem/concurrency/spin.h"
 #include "tandem/device/device_set.h"
+#include "tandem/rl/env/python/python_envs.h"
 
 namespace tandem::app {
 namespace {
@@ -19,39 +22,66 @@ void print_line(pid_t process, const std::string& line) {
   std::cerr << concat("[envs ", process, "] ", printable(line), "\n");
 }
 
+// What every worker has, whatever it makes.
+rl::IsolationOptions of_all_workers() {
+  rl::IsolationOptions isolation;
+  // What is meant for the training alone: its secret, its launcher's pipe, and its faults.
+  isolation.without_variables = {"TANDEM_RUN_SECRET", "TANDEM_RUN_SECRET_FILE", kLastWordVariable, "TANDEM_FAULT"};
+  isolation.tell = print_line;
+  return isolation;
+}
+
 int replicas_of(const TrainOptions& options) {
   return static_cast<int>(device::parse_device_set(options.devices).size());
 }
+
+// Of all ranks.
+int groups_of(const TrainOptions& options) { return static_cast<int>(options.shards.value_or(replicas_of(options))); }
 
 // What a rank has open without its workers (run_ranks.cc), and what it has for the workers of its shards and of its
 // evaluations: four files each, and twelve while one is started.
 std::uint64_t files_of_rank_with_workers(const TrainOptions& options, int ranks) {
   const std::int64_t all = std::max<std::int64_t>(ranks, 1);
   const std::int64_t shards = options.shards ? (*options.shards + all - 1) / all : replicas_of(options);
-  return static_cast<std::uint64_t>(256 + 8 * all + 12 * (shards + 1));
+  return static_cast<std::uint64_t>(256 + 8 * all + 12 * (shards * workers_of_group(options) + 1));
 }
 
 // Each waits for another one: replicas for workers, and workers for replicas. All ranks may be on this host.
 int waiting_threads(const TrainOptions& options, int ranks) {
   const int replicas = replicas_of(options);
-  return ranks * replicas + static_cast<int>(options.shards.value_or(replicas));
+  return ranks * replicas + groups_of(options) * workers_of_group(options);
 }
 
 }  // namespace
 
+// All ranks may be on this host.
+int workers_of_group(const TrainOptions& options) {
+  if (!rl::is_python_env(options.env)) return 1;
+  if (options.env_workers) return static_cast<int>(*options.env_workers);
+  if (rl::steps_by_threads(options.env)) return 1;
+  return std::max(1, available_cores() / groups_of(options));
+}
+
 std::optional<rl::IsolationOptions> isolation_of(const TrainOptions& options, int ranks) {
-  if (!options.isolate_envs) return std::nullopt;
+  const bool is_python = rl::is_python_env(options.env);
+  if (!options.isolate_envs && !is_python) return std::nullopt;
   allow_open_files(files_of_rank_with_workers(options, ranks));
-  rl::IsolationOptions isolation;
-  isolation.task = {.env = options.env, .options = option_texts(options.env_options), .plugins = options.plugins};
+  rl::IsolationOptions isolation = of_all_workers();
+  rl::EnvOptionTexts texts = env_option_texts(options.env, options.env_options, options.python);
+  if (is_python)
+    isolation = rl::python_isolation(std::move(isolation), options.env, texts);
+  else
+    isolation.task = {.env = options.env, .options = std::move(texts), .plugins = options.plugins};
   isolation.deadline =
       std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.env_deadline_seconds));
   isolation.most_memory = static_cast<std::uint64_t>(options.env_memory_mb) << 20;
   isolation.spin = spin_budget_for(waiting_threads(options, ranks));
-  // What is meant for the training alone: its secret, its launcher's pipe, and its faults.
-  isolation.without_variables = {"TANDEM_RUN_SECRET", "TANDEM_RUN_SECRET_FILE", kLastWordVariable, "TANDEM_FAULT"};
-  isolation.tell = print_line;
   return isolation;
+}
+
+rl::EnvRegistry with_python_kinds(rl::EnvRegistry environments) {
+  for (rl::EnvKind& kind : rl::python_kinds(of_all_workers())) environments.add_kind(std::move(kind));
+  return environments;
 }
 
 rl::EnvRegistry isolated_where_asked(const rl::EnvRegistry& environments, const TrainOptions& options, int ranks) {

@@ -11,8 +11,16 @@
 
 namespace tandem::app {
 
-/// Nothing unless the options ask for it. What a worker prints goes to standard error, each line with its process.
+/// `environments` and those that a Python steps, whose workers print as those of isolation_of() do.
+[[nodiscard]] rl::EnvRegistry with_python_kinds(rl::EnvRegistry environments);
+
+/// Nothing unless the options ask for it, or their environment is one of Python. What a worker prints goes to standard
+/// error, each line with its process.
 [[nodiscard]] std::optional<rl::IsolationOptions> isolation_of(const TrainOptions& options, int ranks);
+
+/// The processes of each env group: of a Python environment as many as the options say, or one for each core that the
+/// groups of all ranks leave. One of others, whose states are saved.
+[[nodiscard]] int workers_of_group(const TrainOptions& options);
 
 /// `environments`, in which the groups of the options' environment are isolated where the options ask for it. They are
 /// not restarted when they fail: for evaluations.

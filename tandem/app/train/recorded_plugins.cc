@@ -13,6 +13,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/file_owner.h"
 #include "tandem/base/text.h"
+#include "tandem/rl/env/python/python_envs.h"
 
 namespace tandem::app {
 namespace {
@@ -54,6 +55,12 @@ std::string objection(const RecordOfRun& record, std::size_t number) {
   return who_else_replaces(plugin);
 }
 
+// How others may change the record itself.
+std::string who_else_records(const RecordOfRun& record) {
+  std::string who = who_else_writes(record.file);
+  return who.empty() ? who_else_writes(std::filesystem::absolute(record.file).parent_path()) : who;
+}
+
 }  // namespace
 
 std::vector<std::string> sha256_of_plugins(const TrainOptions& options) {
@@ -72,8 +79,7 @@ RecordOfRun record_of(const model::Checkpoint& checkpoint, const TrainOptions& o
 void require_own_plugins(const RecordOfRun& record) {
   const std::vector<std::filesystem::path>& plugins = record.options.plugins;
   if (plugins.empty()) return;
-  std::string of_record = who_else_writes(record.file);
-  if (of_record.empty()) of_record = who_else_writes(std::filesystem::absolute(record.file).parent_path());
+  const std::string of_record = who_else_records(record);
   std::string command = joined(record.command, quoted, " ");
   for (const std::filesystem::path& plugin : plugins) command += concat(" --plugin ", quoted(plugin.string()));
   std::vector<std::string> faults;
@@ -88,20 +94,41 @@ void require_own_plugins(const RecordOfRun& record) {
   if (!faults.empty()) throw ConfigError(std::move(faults));
 }
 
-rl::EnvRegistry environments_of_record(const rl::EnvRegistry& environments, const RecordOfRun& record,
-                                       const std::vector<std::filesystem::path>& named) {
-  TrainOptions options = record.options;
-  if (named.empty()) {
-    require_own_plugins(record);
-  } else {
-    options.plugins = named;
+void require_own_python(const RecordOfRun& record) {
+  if (!rl::is_python_env(record.options.env)) return;
+  std::filesystem::path python = record.options.python.value_or("python3");
+  std::string why = who_else_records(record);
+  if (why.empty() && record.options.python) {
+    std::error_code error;
+    why =
+        std::filesystem::exists(python, error) ? who_else_replaces(python) : concat(python.string(), " does not exist");
   }
+  if (why.empty()) return;
+  throw ConfigError(
+      concat("the environment ", record.options.env, " is named by ", record.file.string(),
+             " alone and no Python was started for it: ", why,
+             ". It is code that runs with your rights. If you trust it, name the Python yourself, beside ",
+             "your other flags: ", joined(record.command, quoted, " "), " --python ", quoted(python.string())));
+}
+
+rl::EnvRegistry environments_of_record(const rl::EnvRegistry& environments, const RecordOfRun& record,
+                                       const NamedCode& named) {
+  TrainOptions options = record.options;
+  if (named.plugins.empty())
+    require_own_plugins(record);
+  else
+    options.plugins = named.plugins;
+  if (named.python)
+    options.python = named.python;
+  else
+    require_own_python(record);
   return environments_of(environments, options);
 }
 
 std::optional<double> threshold_of_record(const rl::EnvRegistry& environments, const RecordOfRun& record) {
   try {
     require_own_plugins(record);
+    require_own_python(record);
   } catch (const ConfigError&) {
     return std::nullopt;
   }

@@ -5,6 +5,8 @@
 // recorded plugin is loaded without being named again only where it is the very file of the run (its SHA-256 is
 // recorded), and where nobody but the user and root can have written the record or can change the file.
 //
+// So it is with environments in Python: a record names modules that are imported, and an interpreter.
+//
 // Threads: the main one; hashing blocks on the disk.
 #pragma once
 #include <filesystem>
@@ -40,12 +42,16 @@ struct RecordOfRun {
 /// command that loads them anyway.
 void require_own_plugins(const RecordOfRun& record);
 
-/// As environments_of() of the record's options: with the plugins that the command line names, or else, when it names
-/// none, with those of the record. Throws ConfigError as both do.
-[[nodiscard]] rl::EnvRegistry environments_of_record(const rl::EnvRegistry& environments, const RecordOfRun& record,
-                                                     const std::vector<std::filesystem::path>& named);
+/// The same of a Python environment, whose module and options, and whose interpreter, the record names. The interpreter
+/// need not be the same file: systems replace theirs.
+void require_own_python(const RecordOfRun& record);
 
-/// As threshold_of(); none, too, where a plugin would have to be named again.
+/// As environments_of() of the record's options: with the plugins and the Python that the command line names, or else,
+/// when it names none, with those of the record. Throws ConfigError as these do.
+[[nodiscard]] rl::EnvRegistry environments_of_record(const rl::EnvRegistry& environments, const RecordOfRun& record,
+                                                     const NamedCode& named);
+
+/// As threshold_of(); none, too, where a plugin or a Python would have to be named again.
 [[nodiscard]] std::optional<double> threshold_of_record(const rl::EnvRegistry& environments, const RecordOfRun& record);
 
 }  // namespace tandem::app

@@ -134,6 +134,13 @@ LineSchedule line_schedule(const model::Checkpoint& checkpoint) {
   return read_recorded(config_of(checkpoint), checkpoint.folder().string()).log.lines();
 }
 
+std::string why_new_episodes(const std::string& env, rl::RolloutWorker::Resumed resumed) {
+  if (resumed == rl::RolloutWorker::Resumed::kExactly) return "";
+  if (resumed == rl::RolloutWorker::Resumed::kWithNewEpisodes)
+    return concat(env, " cannot save its state, so new episodes were started");
+  return concat("a process of ", env, " was lost while its environments were saved, so new episodes were started");
+}
+
 // The kind is checked first, since the parts of another algorithm would only give a confusing error. Once a resume was
 // inexact, the run stays so: the counter kInexact passes it on.
 RunProgress load_run(rl::TrainingRun& run, const TrainOptions& options, const model::Checkpoint& checkpoint,
@@ -145,9 +152,8 @@ RunProgress load_run(rl::TrainingRun& run, const TrainOptions& options, const mo
   }
   const auto resumed = load_parts(run, checkpoint);
   remark = moved(info, options, run);
-  if (resumed == rl::RolloutWorker::Resumed::kWithNewEpisodes) {
-    remark += concat(remark.empty() ? "" : "; ", run.spec().id, " cannot save its state, so new episodes were started");
-  }
+  const std::string lost = why_new_episodes(run.spec().id, resumed);
+  if (!lost.empty()) remark += concat(remark.empty() ? "" : "; ", lost);
   const std::string why = run.why_numbers_differ();
   if (!why.empty()) remark += concat(remark.empty() ? "" : "; ", why);
   RunProgress progress{.solved_at_env_steps = {}, .resumed = ResumeExactness::kExact};

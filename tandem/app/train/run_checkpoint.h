@@ -46,6 +46,9 @@ std::filesystem::path save_run(const rl::TrainingRun& run, const TrainOptions& o
 /// The config.yaml that save_run() was given. Empty when the checkpoint was written without one.
 [[nodiscard]] std::string config_of(const model::Checkpoint& checkpoint);
 
+/// Why a resumed run began new episodes, as a sentence for its log; empty where it did not.
+[[nodiscard]] std::string why_new_episodes(const std::string& env, rl::RolloutWorker::Resumed resumed);
+
 /// Brings `run` to the state of the checkpoint. Collective, as TrainingRun::load(). Returns what save_run() was given,
 /// with `resumed` as it is now; `remark` says why the run's numbers may from here on differ from those of an
 /// uninterrupted one (another LibTorch, other instructions or kernels, another type of devices, new episodes), and is

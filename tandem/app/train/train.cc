@@ -274,11 +274,8 @@ class Training {
 void go_on(rl::TrainingRun& run, const KeptState& kept, RunRecord& record, const LineSchedule& lines) {
   const auto resumed = run.load([&](const std::string& name) { return learner::part_of(kept.parts, name); });
   RunProgress progress = kept.progress;
-  std::string remark;
-  if (resumed == rl::RolloutWorker::Resumed::kWithNewEpisodes) {
-    progress.resumed = ResumeExactness::kInexact;
-    remark = concat(run.spec().id, " cannot save its state, so new episodes were started");
-  }
+  const std::string remark = why_new_episodes(run.spec().id, resumed);
+  if (!remark.empty()) progress.resumed = ResumeExactness::kInexact;
   record.resumed(progress, remark, lines);
 }
 

@@ -202,9 +202,9 @@ void restore_episodes(const model::NamedTensors& run, std::int64_t total, Episod
 }
 
 RolloutWorker::Resumed agreed(const learner::Ranks& ranks, RolloutWorker::Resumed mine) {
-  double inexact = mine == RolloutWorker::Resumed::kExactly ? 0 : 1;
-  for (const std::vector<double>& rank : ranks.gather({inexact})) inexact = std::max(inexact, rank.front());
-  return inexact > 0 ? RolloutWorker::Resumed::kWithNewEpisodes : RolloutWorker::Resumed::kExactly;
+  auto last = static_cast<double>(mine);
+  for (const std::vector<double>& rank : ranks.gather({last})) last = std::max(last, rank.front());
+  return static_cast<RolloutWorker::Resumed>(last);
 }
 
 // All replicas have made the same passes.

@@ -3,6 +3,7 @@
 //
 // Threads: all.
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -132,7 +133,7 @@ void save_groups(const Groups& groups, int first, learner::StateParts& parts) {
   for (const auto& group : groups)
     parts.emplace_back(group_part(first++), model::NamedTensors{{"state", tensor_of(group->save())}});
 }
-/// Loads what save_groups() wrote; kWithNewEpisodes when one of them could not go on.
+/// Loads what save_groups() wrote. Returns the last word of theirs.
 template <typename Groups>
 [[nodiscard]] RolloutWorker::Resumed load_groups(const learner::StateParts& parts, const Groups& groups, int first,
                                                  std::uint64_t seed_of_new_episodes) {
@@ -140,13 +141,12 @@ template <typename Groups>
   for (const auto& group : groups) {
     const std::string name = group_part(first++);
     const at::Tensor bytes = find(learner::part_of(parts, name), "state", name).contiguous();
-    if (group->load(bytes_of(bytes), seed_of_new_episodes) != RolloutWorker::Resumed::kExactly)
-      resumed = RolloutWorker::Resumed::kWithNewEpisodes;
+    resumed = std::max(resumed, group->load(bytes_of(bytes), seed_of_new_episodes));
   }
   return resumed;
 }
 
-/// Whether all ranks resumed exactly. Collective.
+/// The last word of all ranks. Collective.
 [[nodiscard]] RolloutWorker::Resumed agreed(const learner::Ranks& ranks, RolloutWorker::Resumed mine);
 
 /// A policy of the run as hashes and checkpoints see it. References the run's own objects.

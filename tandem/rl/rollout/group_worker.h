@@ -41,8 +41,10 @@ struct RolloutOptions {
 
 class GroupWorker {
  public:
-  // kExactly: the next fragment has the bits that it would have had without the interruption.
-  enum class Resumed { kExactly, kWithNewEpisodes };
+  // kExactly: the next fragment has the bits that it would have had without the interruption. The other two began new
+  // episodes: kAfterALoss, since the environments were lost while they were saved; kWithNewEpisodes, since they can
+  // never be saved. Of several groups the last of these words counts.
+  enum class Resumed { kExactly, kAfterALoss, kWithNewEpisodes };
 
   GroupWorker() = default;
   GroupWorker(const GroupWorker&) = delete;

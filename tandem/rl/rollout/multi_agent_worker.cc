@@ -286,7 +286,7 @@ GroupWorker::Resumed MultiAgentWorker::load(std::span<const std::byte> state, st
   in.expect_end();
   if (environments.empty()) {
     reset(seed_for_new_episodes);
-    return Resumed::kWithNewEpisodes;
+    return group_->can_save() ? Resumed::kAfterALoss : Resumed::kWithNewEpisodes;
   }
   group_->load(environments, arrays_);
   return Resumed::kExactly;

@@ -313,7 +313,8 @@ void RolloutWorker::append_results(std::vector<double>& numbers) {
   episodes_.clear_finished();
 }
 
-// load() reads in the same order. Empty bytes of the environments mean that they cannot be saved.
+// load() reads in the same order. The bytes of the environments are empty where they cannot be saved, and where they
+// were lost while they were.
 std::vector<std::byte> RolloutWorker::save() const {
   StateWriter out;
   out.put(kFormat);
@@ -339,7 +340,7 @@ RolloutWorker::Resumed RolloutWorker::load(std::span<const std::byte> state, std
   in.expect_end();
   if (environments.empty()) {
     reset(seed_for_new_episodes);
-    return Resumed::kWithNewEpisodes;
+    return group_->can_save() ? Resumed::kAfterALoss : Resumed::kWithNewEpisodes;
   }
   group_->load(environments, present_arrays());
   return Resumed::kExactly;

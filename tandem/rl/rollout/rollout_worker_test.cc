@@ -194,6 +194,19 @@ TEST(RolloutWorkerTest, AGroupThatCannotSaveStartsNewEpisodesAndSaysSo) {
   EXPECT_EQ(other.worker.collect(other.normalizers).observation[0][0][0].item<int>(), 0);
 }
 
+struct SavedCounter : Counter {
+  [[nodiscard]] std::vector<std::byte> save() const { return {std::byte{1}}; }
+  std::vector<float> load(std::span<const std::byte>) { return {0.0F}; }
+};
+
+// Whose process was lost while the checkpoint was written, so that it has no state of the environments.
+TEST(RolloutWorkerTest, AStateWithoutThatOfEnvironmentsThatCanBeSavedIsToldApart) {
+  World world(0);
+  RolloutWorker other(std::make_unique<EnvGroupOf<SavedCounter>>(kEnvs), std::make_unique<Scripted>(0),
+                      {.steps = kSteps, .gamma = 0.5}, 6);
+  EXPECT_EQ(other.load(world.worker.save(), 7), RolloutWorker::Resumed::kAfterALoss);
+}
+
 TEST(RolloutWorkerTest, EveryTruncationOfASavedStateIsRefused) {
   World world(0);
   const std::vector<std::byte> state = world.worker.save();

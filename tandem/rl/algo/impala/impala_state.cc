@@ -1,4 +1,5 @@
 // The state of ImpalaSeats and ImpalaRun: hashes and checkpoints. The pipeline rests while these functions run.
+#include <algorithm>
 #include <utility>
 
 #include "tandem/base/check.h"
@@ -76,9 +77,8 @@ RolloutWorker::Resumed ImpalaSeats::load(const learner::StateParts& parts, const
   }
   RolloutWorker::Resumed resumed = RolloutWorker::Resumed::kExactly;
   for (int worker = 0; worker < setup_.impala.workers; ++worker) {
-    if (samplers_[index_of(worker)]->load(parts, group_numbers(worker).begin, before.seed_of_new_episodes) !=
-        RolloutWorker::Resumed::kExactly)
-      resumed = RolloutWorker::Resumed::kWithNewEpisodes;
+    resumed = std::max(
+        resumed, samplers_[index_of(worker)]->load(parts, group_numbers(worker).begin, before.seed_of_new_episodes));
   }
   return resumed;
 }

@@ -98,16 +98,31 @@ void IsolatedEnvs::reset(std::span<const std::uint64_t> seeds, const EnvArrays& 
   show_fresh(out);
 }
 
-// Actions are checked first: a bad action is the caller's fault and must not cost a worker.
 void IsolatedEnvs::step(const EnvActions& actions, const EnvArrays& out) {
+  begin_step(actions);
+  end_step(out);
+}
+
+// Actions are checked first: a bad action is the caller's fault and must not cost a worker.
+void IsolatedEnvs::begin_step(const EnvActions& actions) {
   check_actions(spec_, rows(), actions);
-  if (!std::exchange(held_->is_cut_short, false)) {
+  if (std::exchange(held_->is_cut_short, false)) return;
+  try {
+    WorkerLink& worker = link();
+    const void* const from = actions.box != nullptr ? static_cast<const void*>(actions.box) : actions.discrete;
+    const std::size_t size = actions.box != nullptr ? sizeof(float) : sizeof(std::int64_t);
+    std::memcpy(worker.region().at(layout_.table.actions), from, rows() * layout_.table.action_elements * size);
+    worker.start(WorkerCommand::kStep);
+    held_->is_stepping = true;
+  } catch (const WorkerLost& lost) {
+    restart(lost.what());
+  }
+}
+
+void IsolatedEnvs::end_step(const EnvArrays& out) {
+  if (std::exchange(held_->is_stepping, false)) {
     try {
-      WorkerLink& worker = link();
-      const void* const from = actions.box != nullptr ? static_cast<const void*>(actions.box) : actions.discrete;
-      const std::size_t size = actions.box != nullptr ? sizeof(float) : sizeof(std::int64_t);
-      std::memcpy(worker.region().at(layout_.table.actions), from, rows() * layout_.table.action_elements * size);
-      (void)worker.call(WorkerCommand::kStep);
+      (void)link().finish();
       copy_step(out);
       count_failures();
       return remember(out);

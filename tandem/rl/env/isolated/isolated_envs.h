@@ -33,6 +33,10 @@ class IsolatedEnvs final : public EnvGroup {
   [[nodiscard]] int size() const override { return static_cast<int>(held_->origins.size()); }
   void reset(std::span<const std::uint64_t> seeds, const EnvArrays& out) override;
   void step(const EnvActions& actions, const EnvArrays& out) override;
+  /// The two halves of step(), between which other groups can begin theirs. Where begin_step() throws, there is nothing
+  /// to end.
+  void begin_step(const EnvActions& actions);
+  void end_step(const EnvArrays& out);
   void set_progress(double share) override;
   /// Starts the worker.
   [[nodiscard]] bool can_save() const override;
@@ -56,6 +60,8 @@ class IsolatedEnvs final : public EnvGroup {
     double progress = 0;
     // The episodes that were under way have ended, and `fresh` is the begin of the next ones; no step has told so yet.
     bool is_cut_short = false;
+    // Between begin_step() and end_step(): the worker makes a step.
+    bool is_stepping = false;
     Shown fresh = {};
   };
 

@@ -69,8 +69,8 @@ enum class WorkerCommand : std::uint32_t {
   kTake = 8,
   /// Answers kAsks: `argument` is 1 for yes, and 0 for no.
   kAnswer = 9,
-  /// In the place of kBegin, for environments that only a worker knows: the input is the task, and the output their spec
-  /// as JSON (python/python_spec.h). `value`: its length in bytes. The memory has no arrays but the window then
+  /// In the place of kBegin, for environments that only a worker knows: the input is the task, and the output their
+  /// spec as JSON (python/python_spec.h). `value`: its length in bytes. The memory has no arrays but the window then
   /// (bare_layout()).
   kDescribe = 10,
 };
@@ -80,7 +80,8 @@ enum class WorkerOutcome : std::uint32_t {
   kDone = 0,
   /// An environment failed, and what is asked was not done. The text says where.
   kFailed = 1,
-  /// To kBegin and kDescribe alone: the task cannot be done, since there is no such environment, or a plugin is missing.
+  /// To kBegin and kDescribe alone: the task cannot be done, since there is no such environment, or a plugin is
+  /// missing.
   kRefused = 2,
   /// To kLoad alone: a state that does not fit.
   kUnreadable = 3,

@@ -105,32 +105,47 @@ std::uint64_t WorkerLink::call(WorkerCommand command, std::uint64_t argument) {
   return call(command, argument, Deadline::after(allowed()));
 }
 
+void WorkerLink::start(WorkerCommand command) {
+  started_ = command;
+  until_ = Deadline::after(allowed());
+  send(command, 0);
+}
+
+std::uint64_t WorkerLink::finish() { return answer_to(started_, *until_); }
+
 std::uint64_t WorkerLink::call(WorkerCommand command, std::uint64_t argument, const Deadline& deadline) {
+  send(command, argument);
+  return answer_to(command, deadline);
+}
+
+std::uint64_t WorkerLink::answer_to(WorkerCommand command, const Deadline& deadline) {
   granted_ = 0;
   bool may_ask = budget_ != nullptr;
-  WorkerOutcome outcome = ask(command, argument, command, deadline);
-  for (; outcome == WorkerOutcome::kAsks; outcome = ask(WorkerCommand::kAnswer, may_ask ? 1 : 0, command, deadline)) {
+  WorkerOutcome its = outcome(command, deadline);
+  for (; its == WorkerOutcome::kAsks; its = outcome(command, deadline)) {
     if (budget_ == nullptr) fail("asked for a restart, and its task has none");
     if (!may_ask) fail("asked for a restart again after it was refused one");
     may_ask = budget_->take(text(its_value()));
     granted_ += may_ask ? 1 : 0;
+    send(WorkerCommand::kAnswer, may_ask ? 1 : 0);
   }
   const std::uint64_t value = its_value();
-  if (outcome == WorkerOutcome::kDone) return value;
-  if (outcome == WorkerOutcome::kFailed) throw EnvError(text(value));
+  if (its == WorkerOutcome::kDone) return value;
+  if (its == WorkerOutcome::kFailed) throw EnvError(text(value));
   // The errors of a user's mistake and of a checkpoint say what to do next, so a worker must not choose them freely.
-  if (outcome == WorkerOutcome::kRefused && (command == WorkerCommand::kBegin || command == WorkerCommand::kDescribe))
+  if (its == WorkerOutcome::kRefused && (command == WorkerCommand::kBegin || command == WorkerCommand::kDescribe))
     throw ConfigError(text(value));
-  if (outcome == WorkerOutcome::kUnreadable && command == WorkerCommand::kLoad) throw CheckpointError(text(value));
-  fail(concat("answered with the word ", static_cast<std::uint32_t>(outcome), ", which is no answer ",
-              words_for(command)));
+  if (its == WorkerOutcome::kUnreadable && command == WorkerCommand::kLoad) throw CheckpointError(text(value));
+  fail(concat("answered with the word ", static_cast<std::uint32_t>(its), ", which is no answer ", words_for(command)));
 }
 
-WorkerOutcome WorkerLink::ask(WorkerCommand asked, std::uint64_t argument, WorkerCommand for_what,
-                              const Deadline& deadline) {
-  header_.command = static_cast<std::uint32_t>(asked);
+void WorkerLink::send(WorkerCommand command, std::uint64_t argument) {
+  header_.command = static_cast<std::uint32_t>(command);
   header_.argument = argument;
   ring(header_.request, ++requests_, header_.worker_sleeps, sockets_.own.get());
+}
+
+WorkerOutcome WorkerLink::outcome(WorkerCommand for_what, const Deadline& deadline) {
   const BellWait wait{.number = header_.done,
                       .value = requests_,
                       .own_sleeps = header_.learner_sleeps,

@@ -69,6 +69,10 @@ class WorkerLink {
   [[nodiscard]] std::string describe(const WorkerTask& task, std::uint64_t most_bytes);
   /// Throws WorkerLost, or the error that the worker answers with: EnvError, ConfigError, CheckpointError.
   std::uint64_t call(WorkerCommand command, std::uint64_t argument = 0);
+  /// The two halves of call(), between which other workers can be asked. finish() throws as call() does; start() throws
+  /// nothing.
+  void start(WorkerCommand command);
+  std::uint64_t finish();
   void set_progress(double share);
   /// Hands over the input of the next command; take() fetches the output of the last one. In pieces of the window, all
   /// of them within the deadline of one request.
@@ -91,8 +95,11 @@ class WorkerLink {
 
   [[nodiscard]] Clock::duration allowed() const;
   std::uint64_t call(WorkerCommand command, std::uint64_t argument, const Deadline& deadline);
-  // Sends the request, and waits for the answer.
-  WorkerOutcome ask(WorkerCommand asked, std::uint64_t argument, WorkerCommand for_what, const Deadline& deadline);
+  void send(WorkerCommand command, std::uint64_t argument);
+  // The answer to `command`, with those to what the worker asks meanwhile.
+  std::uint64_t answer_to(WorkerCommand command, const Deadline& deadline);
+  // Waits for the answer to the newest request.
+  WorkerOutcome outcome(WorkerCommand for_what, const Deadline& deadline);
   // Of an answer. Each call reads it once: the worker may change it at any time.
   [[nodiscard]] std::uint64_t its_value() const;
   // The text of an answer, as it is printed.
@@ -109,6 +116,9 @@ class WorkerLink {
   std::uint32_t requests_ = 0;
   std::uint64_t granted_ = 0;
   bool has_begun_ = false, can_save_ = false;
+  // Of start().
+  WorkerCommand started_ = WorkerCommand::kBegin;
+  std::optional<Deadline> until_;
 };
 
 }  // namespace tandem::rl

@@ -52,6 +52,8 @@ std::string interpreter_of(const EnvOptionTexts& options) {
 
 bool is_python_env(std::string_view id) { return id.starts_with(kGymnasium) || id.starts_with(kAtari); }
 
+bool steps_by_threads(std::string_view id) { return id.starts_with(kAtari); }
+
 IsolationOptions python_isolation(IsolationOptions isolation, const std::string& id, const EnvOptionTexts& options) {
   isolation.task = {.env = id, .options = options};
   // Unbuffered, so that nothing of what it prints is lost with it.

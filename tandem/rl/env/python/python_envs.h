@@ -31,6 +31,9 @@ inline constexpr const char* kInterpreterOption = "python.interpreter";
 /// Whether the name is one of these environments'.
 [[nodiscard]] bool is_python_env(std::string_view id);
 
+/// Whether one worker uses several cores for its environments.
+[[nodiscard]] bool steps_by_threads(std::string_view id);
+
 /// `isolation` with what makes a worker one of Python: its command, its program, and the task.
 [[nodiscard]] IsolationOptions python_isolation(IsolationOptions isolation, const std::string& id,
                                                 const EnvOptionTexts& options);

@@ -18,13 +18,19 @@ class Worker:
                 self.memory.tell(REFUSED if command in (BEGIN, DESCRIBE) else FAILED, str(error))
             except Failed as error:
                 self.memory.tell(FAILED, str(error))
+            except gymnasium_error() as error:
+                # That a package is missing, or an environment unknown: its message says what to do.
+                self.memory.tell(REFUSED if command in (BEGIN, DESCRIBE) else FAILED, "%s: %s" % (self.task.env, error))
             except BaseException as error:
                 self.memory.tell(REFUSED if command in (BEGIN, DESCRIBE) else FAILED, self.words_for("", error))
             else:
                 self.memory.answer(DONE, value)
 
     def words_for(self, place, error):
-        lines = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        raised = error.__traceback__
+        while raised is not None and raised.tb_frame.f_code.co_filename == worker_file and raised.tb_next is not None:
+            raised = raised.tb_next  # the calls of this file tell a user nothing
+        lines = "".join(traceback.format_exception(type(error), error, raised))
         env = self.task.env if self.task else "a Python environment"
         where = env + ": " + place + ": " if place else env + ": "
         return "%s%s: %s\n%s" % (where, type(error).__name__, error, lines.rstrip())
@@ -91,6 +97,15 @@ class Worker:
         self.memory.bytes[self.memory.window:self.memory.window + len(piece)] = piece
         self.taken += len(piece)
         return len(piece)
+
+
+worker_file = Worker.words_for.__code__.co_filename
+
+
+def gymnasium_error():
+    """What gymnasium raises itself; nothing before it is imported."""
+    package = sys.modules.get("gymnasium")
+    return package.error.Error if package is not None else ()
 
 
 def main():

@@ -117,7 +117,8 @@ class Task:
             raise Refused("python.vectorization is '%s'; it is auto, loop or vector" % self.vectorization)
         self.keywords = {name: value_of(value) for name, value in options.items()}
         require_gymnasium()
-        module, _, name = self.env.partition(":")[2].rpartition(":")
+        kind = "gymnasium:"
+        module, _, name = (self.env[len(kind):] if self.env.startswith(kind) else self.env).rpartition(":")
         if module:
             import_named(module, self.env)
         elif name.startswith("ALE/"):

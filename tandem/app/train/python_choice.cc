@@ -1,0 +1,68 @@
+#include "tandem/app/train/python_choice.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <sstream>
+
+#include "tandem/app/train/build_run.h"
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+#include "tandem/rl/env/python/python_envs.h"
+
+namespace tandem::app {
+namespace {
+
+std::string variable(const char* name) {
+  const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nobody sets variables
+  return value == nullptr ? "" : value;
+}
+
+bool is_program(const std::filesystem::path& path) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(path, error) && ::access(path.c_str(), X_OK) == 0;
+}
+
+// A link is not followed: the one in a virtual environment is what makes it that environment's.
+std::optional<std::filesystem::path> in_path(const std::filesystem::path& name) {
+  std::istringstream folders(variable("PATH"));
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    const std::filesystem::path path = std::filesystem::absolute(folder.empty() ? "." : folder) / name;
+    if (is_program(path)) return path.lexically_normal();
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::filesystem::path python_of(const std::optional<std::filesystem::path>& named) {
+  if (named && named->has_parent_path()) {
+    const std::filesystem::path path = std::filesystem::absolute(*named).lexically_normal();
+    if (is_program(path)) return path;
+    throw ConfigError(concat("there is no program ", path.string(), "; name a Python, as /usr/bin/python3"));
+  }
+  const std::string active = variable("VIRTUAL_ENV");
+  if (!named && !active.empty()) {
+    const std::filesystem::path path = std::filesystem::path(active) / "bin" / "python";
+    if (path.is_absolute() && is_program(path)) return path;
+    throw ConfigError(concat("the active virtual environment, ", active,
+                             " (VIRTUAL_ENV), has no Python; make it anew, ", "or name a Python by --python"));
+  }
+  const std::filesystem::path name = named.value_or("python3");
+  if (const auto path = in_path(name)) return *path;
+  throw ConfigError(concat("there is no ", name.string(),
+                           " in PATH, which would step the environment; install it, or name a Python by --python"));
+}
+
+rl::EnvOptionTexts env_option_texts(const std::string& env, const std::vector<std::string>& items,
+                                    const std::optional<std::filesystem::path>& python) {
+  rl::EnvOptionTexts texts = option_texts(items);
+  if (!rl::is_python_env(env)) return texts;
+  if (std::ranges::count(texts, rl::kInterpreterOption, &rl::EnvOptionTexts::value_type::first) > 0)
+    throw ConfigError(concat(rl::kInterpreterOption, " is set by --python (python: in a file)"));
+  texts.emplace_back(rl::kInterpreterOption, python_of(python).string());
+  return texts;
+}
+
+}  // namespace tandem::app
