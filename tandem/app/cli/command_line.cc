@@ -264,6 +264,11 @@ class CommandLine {
     field_flags_.add(check, "--steps", "N", check_.steps, "Steps of each of four environments. [2000]").at_least(100);
     field_flags_.add(check, "--seed", "N", check_.seed, "Decides episodes and actions. [1]").at_least(0);
     add_env_options(check, check_.env_options);
+    check
+        .add_option("--env-wrapper", check_.env_wrappers,
+                    "Wrapper around the environment, the first one nearest to it; `tandem envs NAME` lists them.")
+        ->type_name("NAME=VALUE")
+        ->allow_extra_args(false);
     add_code(check);
     add_json(check);
     reads(check, [this](Faults&) {

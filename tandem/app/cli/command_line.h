@@ -104,6 +104,8 @@ struct CheckCommand {
   std::int64_t seed = 1;
   /// NAME=VALUE each.
   std::vector<std::string> env_options = {};
+  /// As TrainOptions has them.
+  std::vector<std::string> env_wrappers = {};
   std::vector<std::filesystem::path> plugins = {};
   std::optional<std::filesystem::path> python = {};
   Output output = Output::kText;

@@ -85,7 +85,8 @@ std::vector<Setting> OptionFlags::settings(std::vector<std::string>& faults) con
   std::vector<Setting> settings;
   for (const auto& [flag, given] : given_) {
     // A list grows by an element each time that its flag comes; any other flag may come once, which the table finds.
-    if ((given.key == "plugins" || given.key == "env_options") && !given.values.empty()) {
+    const bool is_grown = given.key == "plugins" || given.key == "env_options" || given.key == "env_wrappers";
+    if (is_grown && !given.values.empty()) {
       settings.push_back({given.key, RawValue::of_list(given.values), {Layer::kFlag, flag}});
       continue;
     }

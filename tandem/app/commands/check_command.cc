@@ -92,6 +92,7 @@ std::string to_json(const rl::EnvCheck& check) {
 ExitCode run_command(const CheckCommand& command, rl::EnvRegistry environments) {
   for (const std::filesystem::path& plugin : command.plugins) environments.load_plugin(plugin);
   environments.set_options(command.env, env_option_texts(command.env, command.env_options, command.python));
+  environments.set_wrappers(command.env, command.env_wrappers);
   const rl::EnvCheck check = rl::check_env(environments, command.env,
                                            {.steps = command.steps, .seed = static_cast<std::uint64_t>(command.seed)});
   if (command.output == Output::kJson) {

@@ -11,6 +11,7 @@
 #include "tandem/app/train/python_choice.h"
 #include "tandem/base/json_writer.h"
 #include "tandem/base/text.h"
+#include "tandem/rl/env/wrappers/wrapper_list.h"
 
 namespace tandem::app {
 namespace {
@@ -117,6 +118,14 @@ std::string options_text(const std::vector<rl::EnvOption>& options) {
   return text;
 }
 
+// "  frame_stack=N[:zero][@LEAF]  Shows the last N observations. ..."
+std::string wrappers_text() {
+  std::string text = "\nWrappers (--env-wrapper NAME=VALUE; the first one is nearest to the environment):\n";
+  for (const rl::WrapperInfo& wrapper : rl::known_wrappers())
+    text += concat("  ", align_left(wrapper.name + wrapper.takes, 36), " ", wrapper.help, "\n");
+  return text;
+}
+
 // "  success      Share of the episodes that end at the goal. (mean over episodes)"
 std::string metrics_text(const std::vector<rl::Metric>& metrics) {
   if (metrics.empty()) return "";
@@ -139,7 +148,8 @@ std::string description(const Listed& environment) {
   for (const auto& [name, spec] : agents) text += concat("agent ", name, "\n", spaces_of(spec));
   text += agents.empty() ? spaces_of(whole) : "all\n";
   if (agents.empty() && whole.agents > 1) text += concat("  agents       ", whole.agents, "\n");
-  return text + ending_of(whole, origin, options);
+  text += ending_of(whole, origin, options);
+  return agents.empty() ? text + wrappers_text() : text;
 }
 
 template <typename Number>

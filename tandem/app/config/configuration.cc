@@ -308,7 +308,8 @@ class Assembly {
         check.run(options_);
       } catch (const ConfigError& error) {
         for (const std::string& fault : error.faults()) faults_.push_back(table_.fault(check.key, fault));
-        if (check.key == "plugins" || check.key == "env" || check.key == "env_options") return;
+        // Later checks ask the environment, which is not to be had.
+        if (check.key == "env" || check.key == "env_options" || check.key == "env_wrappers") return;
       }
     }
   }

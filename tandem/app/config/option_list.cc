@@ -23,6 +23,11 @@ void add_env_options(OptionSection& run, OptionSection& part, TrainOptions& opti
           "uniform(LOW, HIGH), log_uniform(LOW, HIGH) or choice(VALUE, ...), drawn for each episode, or linear(FROM, "
           "TO), which follows the run.")
       .flag("--env-option");
+  run.add(
+         "env_wrappers", options.env_wrappers,
+         "Wrappers around the environment, NAME=VALUE each, the first one nearest to it: frame_stack=4, reward_clip=1; "
+         "`tandem envs NAME` lists them.")
+      .flag("--env-wrapper");
   part.add("plugins", options.plugins, "Shared libraries that bring environments.").flag("--plugin").kept_absolute();
   part.add(
       "plugin_sha256", options.plugin_sha256,

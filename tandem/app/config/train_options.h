@@ -144,6 +144,8 @@ struct TrainOptions {
   std::string env = {};
   /// "NAME=VALUE" of each option that is set (rl/env/env_options.h).
   std::vector<std::string> env_options = {};
+  /// Wrappers around the environment, the nearest first, as rl/env/wrappers/wrapper_list.h reads them.
+  std::vector<std::string> env_wrappers = {};
   /// Absolute once read, since a run may be resumed from another folder.
   std::vector<std::filesystem::path> plugins = {};
   /// Of each plugin, in hexadecimal digits, as configure() found them.

@@ -116,21 +116,37 @@ class Reader {
         // A mapping under a key that is no section is kept as kSection, for the table to refuse with the nearest name.
         const Option* option = table_.find(key);
         const bool is_list = option != nullptr && option->is_list();
-        RawValue value = is_list && entry.second.IsMap() ? pairs_of(entry.second) : value_of(entry.second);
+        RawValue value = is_list && !entry.second.IsScalar() ? list_of(entry.second) : value_of(entry.second);
         result_.settings.push_back({key, std::move(value), {layer_, place(entry.first.Mark())}});
       }
     }
   }
 
-  // A mapping under the key of a list is a list of "KEY=VALUE".
-  static RawValue pairs_of(const YAML::Node& node) {
+  // Under the key of a list, a mapping is a list of "KEY=VALUE", and so is one in the place of an element.
+  static RawValue list_of(const YAML::Node& node) {
+    if (node.IsNull()) return {RawValue::Kind::kNull};
     std::vector<std::string> items;
-    for (const auto& entry : node) {
-      if (items.size() >= kMostSettings || !entry.first.IsScalar() || !entry.second.IsScalar())
-        return {RawValue::Kind::kSection};
-      items.push_back(concat(entry.first.Scalar(), "=", entry.second.Scalar()));
+    if (node.IsMap() && !take_pairs(node, items)) return {RawValue::Kind::kSection};
+    for (std::size_t i = 0; node.IsSequence() && i < node.size(); ++i) {
+      const YAML::Node item = node[i];
+      if (item.IsMap() ? !take_pairs(item, items) : !take_text(item, "", items)) return {RawValue::Kind::kSection};
     }
     return RawValue::of_list(std::move(items));
+  }
+  // False for what is no part of a list.
+  static bool take_pairs(const YAML::Node& node, std::vector<std::string>& items) {
+    for (const auto& entry : node) {
+      if (!entry.first.IsScalar()) return false;
+      const bool is_alone = entry.second.IsNull();  // "flatten:", with nothing behind it
+      if (!take_text(is_alone ? entry.first : entry.second, is_alone ? "" : entry.first.Scalar() + "=", items))
+        return false;
+    }
+    return true;
+  }
+  static bool take_text(const YAML::Node& node, const std::string& key, std::vector<std::string>& items) {
+    if (items.size() >= kMostSettings || !node.IsScalar()) return false;
+    items.push_back(key + node.Scalar());
+    return true;
   }
 
   // A list that holds lists or mappings is no value of any option and becomes kSection.

@@ -7,7 +7,6 @@
 #include "tandem/app/train/isolation.h"
 #include "tandem/app/train/python_choice.h"
 #include "tandem/base/text.h"
-#include "tandem/rl/env/isolated/several_workers.h"
 #include "tandem/rl/policy/mlp_policy.h"
 #include "tandem/rl/policy/recurrent_policy.h"
 
@@ -27,9 +26,15 @@ rl::EnvRegistry with_plugins(rl::EnvRegistry environments, const TrainOptions& o
   return environments;
 }
 
-rl::EnvRegistry environments_of(const rl::EnvRegistry& environments, const TrainOptions& options) {
+rl::EnvRegistry unwrapped_environments_of(const rl::EnvRegistry& environments, const TrainOptions& options) {
   rl::EnvRegistry known = with_plugins(environments, options);
   known.set_options(options.env, env_option_texts(options.env, options.env_options, options.python));
+  return known;
+}
+
+rl::EnvRegistry environments_of(const rl::EnvRegistry& environments, const TrainOptions& options) {
+  rl::EnvRegistry known = unwrapped_environments_of(environments, options);
+  known.set_wrappers(options.env, options.env_wrappers);
   return known;
 }
 
@@ -88,11 +93,8 @@ std::string rows_text(std::int64_t rows, const rl::TrainingRun& run) {
 }
 
 std::function<std::unique_ptr<rl::EnvGroup>(int)> env_maker(const RunPlan& plan) {
-  if (const auto isolation = isolation_of(plan.options, plan.ranks.size())) {
-    return [spec = plan.environments.spec(plan.options.env), workers = workers_of_group(plan.options),
-            isolation = *isolation,
-            restarts = plan.restarts](int count) { return rl::in_workers(spec, count, workers, isolation, restarts); };
-  }
+  if (const auto isolation = isolation_of(plan.options, plan.ranks.size()))
+    return isolated_maker(plan.environments, *isolation, workers_of_group(plan.options), plan.restarts);
   const auto make = [environments = plan.environments, id = plan.options.env](int count) {
     return environments.make(id, count);
   };

@@ -28,6 +28,9 @@ namespace tandem::app {
 
 /// The same, in which the options' environment has its own options. Throws ConfigError as EnvRegistry::set_options()
 /// does, and when there is no such environment.
+[[nodiscard]] rl::EnvRegistry unwrapped_environments_of(const rl::EnvRegistry& environments,
+                                                        const TrainOptions& options);
+/// The same, in which it has its wrappers, too. Throws ConfigError as EnvRegistry::set_wrappers() does.
 [[nodiscard]] rl::EnvRegistry environments_of(const rl::EnvRegistry& environments, const TrainOptions& options);
 /// The return at which the options' environment counts as solved, of several agents the sum. None when it says none, or
 /// is not known here, as when its plugin is gone.

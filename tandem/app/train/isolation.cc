@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <iostream>
+#include <utility>
 
 #include "tandem/app/train/build_run.h"
 #include "tandem/app/train/python_choice.h"
@@ -12,6 +13,7 @@
 #include "tandem/base/text.h"
 #include "tandem/concurrency/spin.h"
 #include "tandem/device/device_set.h"
+#include "tandem/rl/env/isolated/several_workers.h"
 #include "tandem/rl/env/python/python_envs.h"
 
 namespace tandem::app {
@@ -71,7 +73,8 @@ std::optional<rl::IsolationOptions> isolation_of(const TrainOptions& options, in
   if (is_python)
     isolation = rl::python_isolation(std::move(isolation), options.env, texts);
   else
-    isolation.task = {.env = options.env, .options = std::move(texts), .plugins = options.plugins};
+    isolation.task = {
+        .env = options.env, .options = std::move(texts), .wrappers = options.env_wrappers, .plugins = options.plugins};
   isolation.deadline =
       std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.env_deadline_seconds));
   isolation.most_memory = static_cast<std::uint64_t>(options.env_memory_mb) << 20;
@@ -84,9 +87,21 @@ rl::EnvRegistry with_python_kinds(rl::EnvRegistry environments) {
   return environments;
 }
 
+MakeEnvGroup isolated_maker(const rl::EnvRegistry& environments, const rl::IsolationOptions& isolation, int workers,
+                            const std::shared_ptr<rl::RestartBudget>& budget) {
+  const std::string& env = isolation.task.env;
+  const bool is_wrapped_there = !isolation.task.wrappers.empty();
+  const MakeEnvGroup make = [spec = is_wrapped_there ? environments.spec(env) : environments.inner_spec(env), isolation,
+                             workers,
+                             budget](int count) { return rl::in_workers(spec, count, workers, isolation, budget); };
+  return is_wrapped_there ? make : environments.with_wrappers(env, make);
+}
+
 rl::EnvRegistry isolated_where_asked(const rl::EnvRegistry& environments, const TrainOptions& options, int ranks) {
-  const std::optional<rl::IsolationOptions> isolation = isolation_of(options, ranks);
-  return isolation ? rl::with_isolated(environments, *isolation) : environments;
+  rl::EnvRegistry known = environments;
+  if (const auto isolation = isolation_of(options, ranks))
+    known.set_maker(options.env, isolated_maker(environments, *isolation, 1, nullptr));
+  return known;
 }
 
 }  // namespace tandem::app

@@ -3,11 +3,14 @@
 // Plain functions; they start nothing, but raise the limit of open files to what workers need. Errors: RunError where
 // the system does not allow so many.
 #pragma once
+#include <functional>
+#include <memory>
 #include <optional>
 
 #include "tandem/app/config/train_options.h"
 #include "tandem/rl/env/env_registry.h"
-#include "tandem/rl/env/isolated/isolated_envs.h"
+#include "tandem/rl/env/isolated/worker_link.h"
+#include "tandem/rl/env/restarting_envs.h"
 
 namespace tandem::app {
 
@@ -21,6 +24,13 @@ namespace tandem::app {
 /// The processes of each env group: of a Python environment as many as the options say, or one for each core that the
 /// groups of all ranks leave. One of others, whose states are saved.
 [[nodiscard]] int workers_of_group(const TrainOptions& options);
+
+using MakeEnvGroup = std::function<std::unique_ptr<rl::EnvGroup>(int count)>;
+
+/// Makes env groups of `workers` processes each, with the wrappers of the environment: a worker of ours puts them
+/// around its environments, and around those of a Python they are put here. `budget`: null where none are restarted.
+[[nodiscard]] MakeEnvGroup isolated_maker(const rl::EnvRegistry& environments, const rl::IsolationOptions& isolation,
+                                          int workers, const std::shared_ptr<rl::RestartBudget>& budget);
 
 /// `environments`, in which the groups of the options' environment are isolated where the options ask for it. They are
 /// not restarted when they fail: for evaluations.

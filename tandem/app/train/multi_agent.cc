@@ -113,9 +113,10 @@ rl::PolicyMap policy_map_of(const TrainOptions& options, const rl::MultiAgentEnt
 std::vector<OptionCheck> environment_checks(const rl::EnvRegistry& known) {
   using Options = const TrainOptions&;
   return {
-      // The first two throw when there is none of this name, or it has no such options.
+      // The first three throw when there is none of this name, or it does not take such options, or such wrappers.
       {"env", [&known](Options options) { (void)with_plugins(known, options).options(options.env); }},
-      environment_check(known, "env_options", [](Options, const rl::Spec&) {}),
+      {"env_options", [&known](Options options) { (void)unwrapped_environments_of(known, options); }},
+      environment_check(known, "env_wrappers", [](Options, const rl::Spec&) {}),
       environment_check(
           known, "policy.head", [](Options options, const rl::Spec& spec) { check_head(options.policy, spec.action); },
           [](Options options, const Entry& entry) {

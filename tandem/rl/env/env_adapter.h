@@ -27,12 +27,13 @@
 #include "tandem/rl/env/env_options.h"
 #include "tandem/rl/env/observation_writer.h"
 #include "tandem/rl/env/state_bytes.h"
+#include "tandem/rl/env/steps_by_row.h"
 
 namespace tandem::rl {
 
 /// A group of environments of the user's struct `Env`.
 template <typename Env>
-class EnvGroupOf final : public EnvGroup {
+class EnvGroupOf final : public EnvGroup, public StepsByRow {
   static_assert(TellsItsSpec<Env>, "an environment needs a member `tandem::rl::Spec spec() const` (static is fine)");
   static_assert(DrawsItself<Env> || !HasRender<Env>,
                 "render() of an environment is `void render(tandem::rl::Canvas& canvas) const`");
@@ -78,10 +79,17 @@ class EnvGroupOf final : public EnvGroup {
   /// checked before any environment moves. Throws EnvError when an environment fails; the environments before it have
   /// then made their step, and the others have not.
   void step(const EnvActions& actions, const EnvArrays& out) override {
-    check_arrays(out);
-    TANDEM_CHECK(out.reward != nullptr && out.terminated != nullptr && out.truncated != nullptr, spec_.id);
-    check_actions(spec_, slots_.size(), actions);
-    for (std::size_t e = 0; e < slots_.size(); ++e) step_one(e, actions, out);
+    check_step(actions, out);
+    for (std::size_t e = 0; e < slots_.size(); ++e) step_one(e, actions, out, RowStep::kStep);
+  }
+  /// Every group of structs can.
+  [[nodiscard]] bool can_step_rows() const override { return true; }
+  void step_rows(std::span<const RowStep> rows, const EnvActions& actions, const EnvArrays& out) override {
+    check_step(actions, out);
+    TANDEM_CHECK(rows.size() == slots_.size(), spec_.id, ": ", rows.size(), " rows for ", slots_.size());
+    for (std::size_t e = 0; e < slots_.size(); ++e) {
+      if (rows[e] != RowStep::kRest) step_one(e, actions, out, rows[e]);
+    }
   }
   void set_progress(double share) override { giver_.set_progress(share); }
   [[nodiscard]] bool can_save() const override { return SavesItsState<Env>; }
@@ -201,15 +209,22 @@ class EnvGroupOf final : public EnvGroup {
     });
   }
 
+  void check_step(const EnvActions& actions, const EnvArrays& out) const {
+    check_arrays(out);
+    TANDEM_CHECK(out.reward != nullptr && out.terminated != nullptr && out.truncated != nullptr, spec_.id);
+    check_actions(spec_, slots_.size(), actions);
+  }
+
   // One step of environment e: its result is checked and written, the time limit applied, and where the episode ended
   // the next one started at once (autoreset).
-  void step_one(std::size_t e, const EnvActions& actions, const EnvArrays& out) {
+  void step_one(std::size_t e, const EnvActions& actions, const EnvArrays& out, RowStep kind) {
     Slot& slot = slots_[e];
     bool ended = false;
     guarded(e, EnvCall::kStep, [&] {
       const auto result = call_step(*slot.env, spec_.action, actions.discrete, actions.box, e);
       // `elapsed` does not count this step yet.
-      const bool limit = spec_.max_episode_steps > 0 && slot.elapsed + 1 >= spec_.max_episode_steps;
+      const bool limit =
+          kind == RowStep::kLastStep || (spec_.max_episode_steps > 0 && slot.elapsed + 1 >= spec_.max_episode_steps);
       out.reward[e] = result.reward;
       out.terminated[e] = result.terminated;
       // Both flags may be set: the task ended in the very step in which the limit was reached.

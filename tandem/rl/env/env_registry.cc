@@ -15,6 +15,7 @@
 #include "tandem/rl/env/native/memory_envs.h"
 #include "tandem/rl/env/native/multi_agent_cartpole.h"
 #include "tandem/rl/env/plugin.h"
+#include "tandem/rl/env/wrappers/wrapper_list.h"
 
 namespace tandem::rl {
 namespace {
@@ -200,6 +201,33 @@ void EnvRegistry::set_options(std::string_view id, const EnvOptionTexts& options
     (void)find(id);
     configure(*position(entries_, id), options);
   }
+}
+
+void EnvRegistry::set_wrappers(std::string_view id, const std::vector<std::string>& wrappers) {
+  if (find_multi_agent(id) != nullptr) {
+    if (wrappers.empty()) return;
+    throw ConfigError(concat("environment '", id, "' has several agents, and wrappers are for environments of one"));
+  }
+  (void)find(id);
+  if (wrappers.empty()) return;
+  EnvEntry& entry = *position(entries_, id);
+  if (wrappers_.find(id) != wrappers_.end()) throw ConfigError(concat("environment '", id, "' has wrappers already"));
+  const auto chain = std::make_shared<const WrapperChain>(entry.spec, wrappers);
+  wrappers_.emplace(id, chain);
+  entry.make = with_wrappers(id, entry.make);
+  entry.spec = chain->spec();
+}
+
+const Spec& EnvRegistry::inner_spec(std::string_view id) const {
+  const auto its = wrappers_.find(id);
+  return its == wrappers_.end() ? spec(id) : its->second->inner_spec();
+}
+
+std::function<std::unique_ptr<EnvGroup>(int count)> EnvRegistry::with_wrappers(
+    std::string_view id, std::function<std::unique_ptr<EnvGroup>(int count)> make) const {
+  const auto its = wrappers_.find(id);
+  if (its == wrappers_.end()) return make;
+  return [chain = its->second, make = std::move(make)](int count) { return chain->make(make, count); };
 }
 
 void EnvRegistry::set_maker(std::string_view id, std::function<std::unique_ptr<EnvGroup>(int count)> make) {

@@ -15,6 +15,7 @@
 #include <concepts>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -25,6 +26,8 @@
 #include "tandem/rl/env/simulator_group.h"
 
 namespace tandem::rl {
+
+class WrapperChain;  // wrappers/wrapper_list.h
 
 /// The entry of an environment of one agent (EnvEntry) or of several (MultiAgentEntry). The spec is kept beside the
 /// function, so that listings and checks of a configuration need no environment.
@@ -173,6 +176,15 @@ class EnvRegistry {
   /// Groups of this id, and its spec, have these options from now on. Throws ConfigError naming all faults of them, and
   /// when there is no environment of this id or its spec has faults with them.
   void set_options(std::string_view id, const EnvOptionTexts& options);
+  /// Groups of this id, and its spec, have these wrappers from now on (wrappers/wrapper_list.h), the first one nearest
+  /// to the environment. To be called behind set_options(), which would take them off again. Throws ConfigError naming
+  /// all faults, and for an environment of several agents.
+  void set_wrappers(std::string_view id, const std::vector<std::string>& wrappers);
+  /// For what makes groups of an environment otherwise than its entry does, such as in processes: the spec within its
+  /// wrappers, and the groups that `make` makes of that spec, with the wrappers around.
+  [[nodiscard]] const Spec& inner_spec(std::string_view id) const;
+  [[nodiscard]] std::function<std::unique_ptr<EnvGroup>(int count)> with_wrappers(
+      std::string_view id, std::function<std::unique_ptr<EnvGroup>(int count)> make) const;
   /// Groups of this id, of one agent, are made by `make` from now on; the rest of its entry stays. Throws ConfigError
   /// when there is no such environment.
   void set_maker(std::string_view id, std::function<std::unique_ptr<EnvGroup>(int count)> make);
@@ -203,6 +215,8 @@ class EnvRegistry {
   std::vector<EnvEntry> entries_;
   std::vector<MultiAgentEntry> multi_agent_entries_;
   std::vector<EnvKind> kinds_;
+  // By id, of environments that have wrappers.
+  std::map<std::string, std::shared_ptr<const WrapperChain>, std::less<>> wrappers_;
 };
 
 }  // namespace tandem::rl

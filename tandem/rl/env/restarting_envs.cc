@@ -9,6 +9,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/philox.h"
 #include "tandem/rl/env/env_faults.h"
+#include "tandem/rl/env/row_arrays.h"
 #include "tandem/rl/env/state_bytes.h"
 
 namespace tandem::rl {
@@ -55,27 +56,13 @@ RestartingEnvs::RestartingEnvs(Make make, int count, std::shared_ptr<RestartBudg
   }
 }
 
-// Moves every pointer to row e. The arrays are kept in a member so that their vectors take no memory in a step.
+// The arrays are kept in a member so that their vectors take no memory in a step.
 const EnvArrays& RestartingEnvs::part(std::size_t e, const EnvArrays& all) {
-  part_.observation = all.observation;
-  part_.final_observation = all.final_observation;
-  for (std::vector<std::byte*>* leaves : {&part_.observation, &part_.final_observation}) {
-    for (std::size_t l = 0; l < leaves->size(); ++l) (*leaves)[l] += e * spec_.observation[l].bytes();
-  }
-  const auto options = static_cast<std::size_t>(mask_elements(spec_.action));
-  part_.action_mask = all.action_mask == nullptr ? nullptr : all.action_mask + e * options;
-  part_.reward = all.reward == nullptr ? nullptr : all.reward + e;
-  part_.terminated = all.terminated == nullptr ? nullptr : all.terminated + e;
-  part_.truncated = all.truncated == nullptr ? nullptr : all.truncated + e;
-  part_.metrics = all.metrics == nullptr ? nullptr : all.metrics + e * spec_.metrics.size();
+  row_of(spec_, e, all, part_);
   return part_;
 }
 
-EnvActions RestartingEnvs::part(std::size_t e, const EnvActions& all) const {
-  const std::size_t at = e * static_cast<std::size_t>(action_elements(spec_.action));
-  return {.discrete = all.discrete == nullptr ? nullptr : all.discrete + at,
-          .box = all.box == nullptr ? nullptr : all.box + at};
-}
+EnvActions RestartingEnvs::part(std::size_t e, const EnvActions& all) const { return row_of(spec_, e, all); }
 
 void RestartingEnvs::remember(std::size_t e, const EnvArrays& part) {
   std::vector<std::vector<std::byte>>& seen = envs_[e].seen;

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "tandem/base/check.h"
+#include "tandem/rl/env/steps_by_row.h"
 
 namespace tandem::rl {
 namespace {
@@ -47,7 +48,7 @@ std::unique_ptr<AnySimulator> made(int count, const MakeSimulator& make) {
 
 // A step: the object moves all and writes all rows; what it wrote is checked in whole arrays; the step is counted; and
 // where an episode ended, its last row is kept and the next one begins.
-class SimulatorGroup final : public EnvGroup {
+class SimulatorGroup final : public EnvGroup, public StepsByRow {
  public:
   SimulatorGroup(int count, const MakeSimulator& make)
       : sim_(made(count, make)),
@@ -69,13 +70,12 @@ class SimulatorGroup final : public EnvGroup {
       start(e, out);
     }
   }
-  void step(const EnvActions& actions, const EnvArrays& out) override {
-    check_arrays(out);
-    TANDEM_CHECK(out.reward != nullptr && out.terminated != nullptr && out.truncated != nullptr, spec_.id);
-    check_actions(spec_, elapsed_.size(), actions);
-    move_all(actions, out);
-    check_step(out);
-    if (count_step(out) || has_.masks) finish_step(out);
+  void step(const EnvActions& actions, const EnvArrays& out) override { step_all(actions, out, RowStep::kStep); }
+  // The object steps all of its environments at once, so none can rest beside others.
+  [[nodiscard]] bool can_step_rows() const override { return elapsed_.size() == 1; }
+  void step_rows(std::span<const RowStep> rows, const EnvActions& actions, const EnvArrays& out) override {
+    TANDEM_CHECK(rows.size() == 1 && can_step_rows(), spec_.id, ": ", rows.size(), " rows for ", elapsed_.size());
+    if (rows[0] != RowStep::kRest) step_all(actions, out, rows[0]);
   }
   void set_progress(double share) override { sim_->set_progress(share); }
   [[nodiscard]] bool can_save() const override { return has_.saves; }
@@ -145,6 +145,16 @@ class SimulatorGroup final : public EnvGroup {
       check_row(e, out);
       write_mask(e, out);
     });
+  }
+
+  void step_all(const EnvActions& actions, const EnvArrays& out, RowStep kind) {
+    check_arrays(out);
+    TANDEM_CHECK(out.reward != nullptr && out.terminated != nullptr && out.truncated != nullptr, spec_.id);
+    check_actions(spec_, elapsed_.size(), actions);
+    move_all(actions, out);
+    check_step(out);
+    if (kind == RowStep::kLastStep) std::fill_n(out.truncated, elapsed_.size(), std::uint8_t{1});
+    if (count_step(out) || has_.masks) finish_step(out);
   }
 
   void move_all(const EnvActions& actions, const EnvArrays& out) {

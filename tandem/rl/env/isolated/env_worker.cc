@@ -124,6 +124,7 @@ class EnvWorker {
     EnvRegistry known = environments_;
     for (const std::filesystem::path& plugin : task.plugins) known.load_plugin(plugin);
     known.set_options(task.env, task.options);
+    known.set_wrappers(task.env, task.wrappers);
     layout_ = layout_of(known.spec(task.env), task.environments, 0);
     if (!region_.has(layout_))
       throw ConfigError(concat(task.env, " has another spec in its worker process than in the training; was its ",

@@ -263,12 +263,4 @@ void IsolatedEnvs::remember(const EnvArrays& out) {
     std::memcpy(seen_.leaves[l].data(), out.observation[l], seen_.leaves[l].size());
 }
 
-EnvRegistry with_isolated(const EnvRegistry& environments, const IsolationOptions& options) {
-  EnvRegistry known = environments;
-  known.set_maker(options.task.env, [spec = environments.spec(options.task.env), options](int count) {
-    return std::make_unique<IsolatedEnvs>(spec, count, options, nullptr);
-  });
-  return known;
-}
-
 }  // namespace tandem::rl

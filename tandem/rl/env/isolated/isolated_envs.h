@@ -19,7 +19,6 @@
 #include <vector>
 
 #include "tandem/rl/env/env_group.h"
-#include "tandem/rl/env/env_registry.h"
 #include "tandem/rl/env/isolated/worker_link.h"
 
 namespace tandem::rl {
@@ -91,8 +90,5 @@ class IsolatedEnvs final : public EnvGroup {
   Shown seen_;  // what was shown last, which is final when a step is lost
   const std::unique_ptr<Held> held_ = std::make_unique<Held>();
 };
-
-/// `environments`, in which groups of options.task.env are isolated, without restarts.
-[[nodiscard]] EnvRegistry with_isolated(const EnvRegistry& environments, const IsolationOptions& options);
 
 }  // namespace tandem::rl

@@ -13,6 +13,8 @@ std::string json_of(const WorkerTask& task) {
   for (const auto& [name, text] : task.options) json.key(name).value(text);
   json.end_object().key("plugins").begin_array();
   for (const std::filesystem::path& plugin : task.plugins) json.value(plugin.string());
+  json.end_array().key("wrappers").begin_array();
+  for (const std::string& wrapper : task.wrappers) json.value(wrapper);
   json.end_array().key("environments").value(task.environments);
   if (task.restarts) json.key("restarts").value(*task.restarts);
   json.end_object();
@@ -24,6 +26,7 @@ WorkerTask read_task(std::string_view json) {
   WorkerTask task{.env = value.at("env").as_string()};
   for (const auto& [name, text] : value.at("options").as_object()) task.options.emplace_back(name, text.as_string());
   for (const JsonValue& plugin : value.at("plugins").as_array()) task.plugins.emplace_back(plugin.as_string());
+  for (const JsonValue& wrapper : value.at("wrappers").as_array()) task.wrappers.push_back(wrapper.as_string());
   const std::int64_t environments = value.at("environments").as_int64();
   if (environments < 1 || environments > std::numeric_limits<int>::max())
     throw JsonError("a worker's task has no environments");

@@ -1,8 +1,10 @@
 // rl/env/isolated/worker_task.h: what a worker process is to make, as the JSON object that kBegin brings:
 //
 //   {"env": "Hover-v0", "options": {"gravity": "5"}, "plugins": ["/home/me/libhover.so"], "environments": 8,
-//    "restarts": 3}
+//    "restarts": 3, "wrappers": ["frame_skip=4"]}
 //
+// Wrappers are put around the environments by the worker, so that what they save the training need not travel: the
+// frames that are skipped, the pixels of a larger picture.
 // `restarts` is how many environments may be made anew in the whole run; the worker asks before each (kAsks). Without
 // it a failure is an answer.
 //
@@ -22,6 +24,8 @@ namespace tandem::rl {
 struct WorkerTask {
   std::string env = {};
   EnvOptionTexts options = {};
+  /// As EnvRegistry::set_wrappers() takes them.
+  std::vector<std::string> wrappers = {};
   /// Absolute, since a worker may be started when this process has another folder.
   std::vector<std::filesystem::path> plugins = {};
   int environments = 0;

@@ -52,7 +52,46 @@ void ClassicGroup::step(const EnvActions& actions, const EnvArrays& out) {
   check_actions(spec_, random_.size(), actions);
   advance(actions, floats(out.observation), out.reward, out.terminated);
   check_observations(floats(out.observation));
-  if (count_step(out)) restart_ended(out);
+  if (count_step(out)) restart_ended(out, {});
+}
+
+// Environments that rest make the step too, in memory that is put back behind it: so advance() need not know of them.
+void ClassicGroup::step_rows(std::span<const RowStep> rows, const EnvActions& actions, const EnvArrays& out) {
+  check_arrays(out);
+  TANDEM_CHECK(out.reward != nullptr && out.terminated != nullptr && out.truncated != nullptr, spec_.id);
+  TANDEM_CHECK(rows.size() == random_.size(), spec_.id, ": ", rows.size(), " rows for ", count_);
+  check_actions(spec_, random_.size(), actions);
+  kept_.columns.resize(columns_.size());
+  kept_.reward.resize(random_.size());
+  kept_.rows.resize(random_.size() * row_size_);
+  kept_.terminated.resize(random_.size());
+  const auto to = [](const auto& from, auto& into) { into = from; };
+  const auto back = [](auto& into, const auto& from) { into = from; };
+  for (std::size_t e = 0; e < rows.size(); ++e) {
+    if (rows[e] == RowStep::kRest) copy_row(e, out, kept_, to);
+  }
+  advance(actions, floats(out.observation), out.reward, out.terminated);
+  for (std::size_t e = 0; e < rows.size(); ++e) {
+    if (rows[e] == RowStep::kRest) copy_row(e, out, kept_, back);
+  }
+  check_observations(floats(out.observation));
+  bool any = false;
+  for (std::size_t e = 0; e < rows.size(); ++e) {
+    if (rows[e] == RowStep::kRest) continue;
+    ++elapsed_[e];
+    out.truncated[e] = rows[e] == RowStep::kLastStep || elapsed_[e] >= spec_.max_episode_steps;
+    any = any || (out.truncated[e] | out.terminated[e]) != 0;
+  }
+  if (any) restart_ended(out, rows);
+}
+
+template <typename Copy>
+void ClassicGroup::copy_row(std::size_t e, const EnvArrays& out, Kept& kept, const Copy& copy) {
+  const auto rows = static_cast<std::size_t>(count_);
+  for (std::size_t at = e; at < columns_.size(); at += rows) copy(columns_[at], kept.columns[at]);
+  for (std::size_t i = e * row_size_; i < (e + 1) * row_size_; ++i) copy(floats(out.observation)[i], kept.rows[i]);
+  copy(out.reward[e], kept.reward[e]);
+  copy(out.terminated[e], kept.terminated[e]);
 }
 
 // Counts the step and applies the time limit. True when an episode ended.
@@ -69,10 +108,10 @@ bool ClassicGroup::count_step(const EnvArrays& out) {
 }
 
 // Moves last observations to where they belong and starts new episodes (autoreset).
-void ClassicGroup::restart_ended(const EnvArrays& out) {
+void ClassicGroup::restart_ended(const EnvArrays& out, std::span<const RowStep> rows) {
   for (int env = 0; env < count_; ++env) {
     const auto e = static_cast<std::size_t>(env);
-    if ((out.terminated[e] | out.truncated[e]) == 0) continue;
+    if (!makes_a_step(rows, e) || (out.terminated[e] | out.truncated[e]) == 0) continue;
     if (at_end_) at_end_(env);
     float* row = floats(out.observation) + e * row_size_;
     if (!out.final_observation.empty()) {

@@ -19,17 +19,21 @@
 #include "tandem/rl/env/canvas.h"
 #include "tandem/rl/env/env_group.h"
 #include "tandem/rl/env/numpy_random.h"
+#include "tandem/rl/env/steps_by_row.h"
 
 namespace tandem::rl {
 
 /// A group of one of the classic environments.
-class ClassicGroup : public EnvGroup {
+class ClassicGroup : public EnvGroup, public StepsByRow {
  public:
   [[nodiscard]] const Spec& spec() const final { return spec_; }
   [[nodiscard]] int size() const final { return count_; }
   /// Environment e draws from NumpyGenerator(seeds[e]) until the next reset(), over all its episodes.
   void reset(std::span<const std::uint64_t> seeds, const EnvArrays& out) final;
   void step(const EnvActions& actions, const EnvArrays& out) final;
+  [[nodiscard]] bool can_step_rows() const final { return true; }
+  /// Steps all environments, and then puts those that rest back to where they were.
+  void step_rows(std::span<const RowStep> rows, const EnvActions& actions, const EnvArrays& out) final;
   [[nodiscard]] bool can_save() const final { return true; }
   [[nodiscard]] std::vector<std::byte> save() const final;
   void load(std::span<const std::byte> state, const EnvArrays& out) final;
@@ -68,13 +72,23 @@ class ClassicGroup : public EnvGroup {
   [[nodiscard]] int elapsed(int env) const { return elapsed_[static_cast<std::size_t>(env)]; }
 
  private:
+  // What environments that rest have in the columns and in the caller's arrays.
+  struct Kept {
+    std::vector<double> columns, reward;
+    std::vector<float> rows;
+    std::vector<std::uint8_t> terminated;
+  };
+
   // The parts of step() around advance(): what the caller gave, what advance() showed, time limits, new episodes.
   // count_step() also applies the time limit, and restart_ended() moves last observations to `final_observation`.
   void check_arrays(const EnvArrays& out) const;
   void check_observations(const float* observation) const;
   // Returns whether any episode ended, so that most steps skip restart_ended().
   bool count_step(const EnvArrays& out);
-  void restart_ended(const EnvArrays& out);
+  void restart_ended(const EnvArrays& out, std::span<const RowStep> rows);
+  // Everything that advance() changes of environment e, into `kept` and back.
+  template <typename Copy>
+  void copy_row(std::size_t e, const EnvArrays& out, Kept& kept, const Copy& copy);
 
   const Spec spec_;
   const int count_;
@@ -85,6 +99,7 @@ class ClassicGroup : public EnvGroup {
   // By environment: steps of its episode, and its random stream, which runs on over episodes.
   std::vector<std::int32_t> elapsed_;
   std::vector<NumpyGenerator> random_;
+  Kept kept_;                            // empty until an environment rests
   std::function<void(int env)> at_end_;  // of watch_ends()
 };
 

@@ -1,0 +1,25 @@
+// rl/env/wrappers/affine.h: the straight line that takes one range to another, rounded where gymnasium's rescale_box()
+// (gymnasium/wrappers/utils.py) rounds it, so that rescaled numbers have the same bits.
+//
+// Plain values. Threads: all.
+#pragma once
+#include "tandem/rl/env/wrappers/env_wrapper.h"
+
+namespace tandem::rl {
+
+/// shown = gradient * own + intercept, in float32. Both ranges are finite, and low < high.
+struct Affine {
+  float gradient = 1, intercept = 0;
+
+  static Affine between(const ValueRange& own, const ValueRange& shown) {
+    // NumPy's float128 is x86-64's long double; a type of 64 bits in its place may round otherwise in rare cases.
+    const long double wide = static_cast<long double>(static_cast<float>(own.high)) - static_cast<float>(own.low);
+    const auto gradient = static_cast<float>(static_cast<long double>(shown.high - shown.low) / wide);
+    const float moved = gradient * -static_cast<float>(own.low);
+    return {.gradient = gradient, .intercept = static_cast<float>(static_cast<double>(moved) + shown.low)};
+  }
+  [[nodiscard]] float forward(float own) const { return gradient * own + intercept; }
+  [[nodiscard]] float backward(float shown) const { return (shown - intercept) / gradient; }
+};
+
+}  // namespace tandem::rl

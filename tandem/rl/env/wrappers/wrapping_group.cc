@@ -1,0 +1,60 @@
+#include "tandem/rl/env/wrappers/wrapping_group.h"
+
+#include <utility>
+
+#include "tandem/base/check.h"
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+
+namespace tandem::rl {
+namespace {
+
+constexpr std::uint32_t kWrapperStateFormat = 1;
+
+}  // namespace
+
+WrappingGroup::WrappingGroup(std::unique_ptr<EnvGroup> inner, std::string name,
+                             const std::function<Spec(const Spec&)>& spec_of)
+    : inner_(std::move(inner)),
+      by_row_(stepped_by_row(*inner_)),
+      name_(std::move(name)),
+      spec_(spec_of(inner_->spec())),
+      rows_(static_cast<std::size_t>(inner_->size())) {}
+
+void WrappingGroup::reset(std::span<const std::uint64_t> seeds, const EnvArrays& out) {
+  inner_->reset(seeds, first_arrays(out));
+  begun(seeds, out);
+}
+
+void WrappingGroup::step_rows(std::span<const RowStep> rows, const EnvActions& actions, const EnvArrays& out) {
+  TANDEM_CHECK(rows.size() == rows_, spec_.id, ": ", rows.size(), " rows for ", rows_);
+  step_some(rows, actions, out);
+}
+
+void WrappingGroup::step_inner(std::span<const RowStep> rows, const EnvActions& actions, const EnvArrays& out) {
+  if (rows.empty()) return inner_->step(actions, out);
+  TANDEM_CHECK(by_row_ != nullptr, name_, " of ", spec_.id, ": its inner group cannot step by rows");
+  by_row_->step_rows(rows, actions, out);
+}
+
+std::vector<std::byte> WrappingGroup::save() const {
+  const std::vector<std::byte> its = inner_->save();
+  if (its.empty()) return {};
+  StateWriter writer;
+  writer.put_group(kWrapperStateFormat, name_, rows_);
+  put_state(writer);
+  writer.put_bytes(its);
+  return writer.take();
+}
+
+void WrappingGroup::load(std::span<const std::byte> state, const EnvArrays& out) {
+  StateReader reader(state, concat("wrapper '", name_, "' of '", spec_.id, "'"));
+  reader.expect_group(kWrapperStateFormat, name_, rows_);
+  get_state(reader);
+  const std::span<const std::byte> its = reader.get_bytes();
+  reader.expect_end();
+  inner_->load(its, first_arrays(out));
+  loaded(out);
+}
+
+}  // namespace tandem::rl
