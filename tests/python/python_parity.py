@@ -36,7 +36,6 @@ CASES = [
         ("vector", {"autoreset_mode": "NextStep"}),
     )
 ]
-MEMORY = {"discrete": np.int64, "uint8": np.uint8, "number": np.float32}
 
 
 def mixed(step, env, element):
@@ -56,7 +55,8 @@ def leaves(space, value):
     if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)):
         return [np.asarray(value, dtype=np.int64)]
     is_byte = isinstance(space, spaces.MultiBinary) or space.dtype in (np.uint8, np.bool_)
-    return [np.asarray(value).astype(np.uint8 if is_byte else np.float32)]
+    is_narrow = space.dtype in (np.float16, np.float32, np.int8, np.int16, np.uint16)
+    return [np.asarray(value).astype(np.uint8 if is_byte else np.float32 if is_narrow else np.float64)]
 
 
 def action(space, step, env, mask):

@@ -99,10 +99,13 @@ ElementType element_type_of(std::string_view kind, std::string_view dtype) {
   if (kind == "discrete") return ElementType::kInt64;
   if (kind != "box") throw JsonError(concat("a leaf of kind '", kind, "'"));
   if (dtype == "uint8") return ElementType::kUInt8;
-  constexpr std::string_view kOthers = " float16 float32 float64 int8 int16 int32 int64 uint16 uint32 uint64 ";
-  if (kOthers.find(concat(" ", dtype, " ")) == std::string_view::npos)
-    throw JsonError(concat("elements of type '", dtype, "'; there are", kOthers, "and uint8"));
-  return ElementType::kFloat32;
+  // A float64 has all values of an int32, and the narrower type all of those before it.
+  constexpr std::string_view kOfFloat32 = " float16 float32 int8 int16 uint16 ";
+  constexpr std::string_view kOfFloat64 = " float64 int32 uint32 int64 uint64 ";
+  const std::string word = concat(" ", dtype, " ");
+  if (kOfFloat32.find(word) != std::string_view::npos) return ElementType::kFloat32;
+  if (kOfFloat64.find(word) != std::string_view::npos) return ElementType::kFloat64;
+  throw JsonError(concat("elements of type '", dtype, "'; there are uint8,", kOfFloat32, "and", kOfFloat64));
 }
 
 PythonSpec read_python_spec(const std::string& id, std::string_view json) {

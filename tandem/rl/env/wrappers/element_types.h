@@ -21,6 +21,8 @@ decltype(auto) with_element_type(ElementType type, const Work& work) {
       return work(std::uint8_t{});
     case ElementType::kInt64:
       return work(std::int64_t{});
+    case ElementType::kFloat64:
+      return work(double{});
   }
   TANDEM_CHECK(false, static_cast<int>(type));
   return work(float{});  // not reached
