@@ -62,7 +62,7 @@ TEST(PythonSpecTest, SpacesOfAllTypesAreToldByTheirPaths) {
   const std::string id = "gymnasium:spaces_env:Nested-v0";
   const Spec spec = registry_with(id, {}).spec(id);
   EXPECT_EQ(joined(spec.observation, [](const Leaf& leaf) { return describe(leaf); }),
-            "flags uint8[4], near/left int64[], near/speed float32[2], pair/0 int64[2], pair/1 float32[], "
+            "flags uint8[4], near/left int64[], near/speed float64[2], pair/0 int64[2], pair/1 float32[], "
             "pixels uint8[2, 3], seen uint8[3]");
   EXPECT_THAT(leaf_named(spec, "near/left").low, ElementsAre(-2));
   EXPECT_THAT(leaf_named(spec, "near/left").high, ElementsAre(2));

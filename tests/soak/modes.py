@@ -25,6 +25,7 @@ class Recipe:
     arguments: tuple[str, ...]
     updates: int
     same_bits: bool = True  # in every run, on any topology, also when it was interrupted
+    stops_keep_bits: bool = True  # a checkpoint between two that are due changes nothing
     replicas: int = 2
     plugin: bool = False
 
@@ -52,9 +53,8 @@ class Mode:
     def has_launcher(self) -> bool:
         return self.launcher in ("ranks", "launch")
 
-    @property
-    def promises_bits(self) -> bool:
-        return self.same_bits and self.recipe.same_bits
+    def promises_bits(self, was_stopped: bool) -> bool:
+        return self.same_bits and self.recipe.same_bits and (self.recipe.stops_keep_bits or not was_stopped)
 
 
 def _recipe(name: str, words: str, settings: str, steps: int, updates: int, **more) -> Recipe:
@@ -79,7 +79,7 @@ _THREADS = "impala.batches_per_update=4 impala.stall_timeout=5"
 IMPALA = _recipe("impala", _CART + "--algo impala --rollout-steps 16", _THREADS, 51200, 190, same_bits=False)
 APPO = _recipe("appo", _CART + "--algo appo --rollout-steps 16", _THREADS, 25600, 190, same_bits=False)
 INLINE = _recipe("impala inline", _CART + "--algo impala --rollout-steps 16", _THREADS + " impala.execution=inline",
-                 51200, 190)
+                 51200, 190, stops_keep_bits=False)  # a checkpoint lets the pipeline run dry
 LOCAL_STEPS = _recipe("local_steps", _PPO + " --strategy local_steps", "local_steps.every=3", 51200, 200)
 PLUGIN = _recipe(
     "plugin",

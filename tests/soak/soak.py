@@ -143,7 +143,7 @@ def programs_beside(tandem: Path, plugin: Path | None) -> modes.Programs:
 def _recipes(programs: modes.Programs, only: list[int] | None) -> list[str]:
     """Of whose undisturbed runs the state is wanted."""
     wanted = [plan(number, programs).mode for number in only] if only else modes.available(programs)
-    return sorted({mode.recipe.name for mode in wanted if mode.promises_bits})
+    return sorted({mode.recipe.name for mode in wanted if mode.promises_bits(was_stopped=False)})
 
 
 def _arguments() -> argparse.Namespace:

@@ -122,6 +122,12 @@ class OutcomesTest(unittest.TestCase):
         self.assertIn("fault 2: m; a kill", text)
 
 
+    def test_a_stop_between_checkpoints_keeps_the_bits_where_the_documents_say_so(self):
+        inline, ppo = MODE["IMPALA inline, --ranks 2"], MODE["PPO, --ranks 2"]
+        self.assertEqual([inline.promises_bits(was_stopped) for was_stopped in (False, True)], [True, False])
+        self.assertEqual([ppo.promises_bits(was_stopped) for was_stopped in (False, True)], [True, True])
+
+
 class PlanTest(unittest.TestCase):
     def test_a_number_is_always_the_same_fault_and_all_modes_and_kinds_come(self):
         programs = modes.Programs(Path("t"), Path("s"), Path("l"), Path("p"))

@@ -20,7 +20,7 @@ import cell
 import commands
 import modes
 import run_folder
-from documented import Situation, codes
+from documented import STOPPED, Situation, codes
 from judge import Seen, complaints
 from kinds import Scene
 from plan import Plan, plan
@@ -171,8 +171,9 @@ class Trial:
             return Seen(ended, self.living, self.left)
         state = run_folder.summary(self.run).get("state_sha256")
         finished = run_folder.has_finished(self.run)
+        promises_bits = what.mode.promises_bits(was_stopped=STOPPED in [code for code, _ in ended])
         return Seen(ended, self.living, self.left, resumed, finished, state,
-                    self.states[what.mode.recipe.name] if what.mode.promises_bits else None,
+                    self.states[what.mode.recipe.name] if promises_bits else None,
                     run_folder.faults_of_record(self.run) if finished else [],
                     run_folder.strange_files(self.run) if finished else [])
 

@@ -99,7 +99,7 @@ ElementType element_type_of(std::string_view kind, std::string_view dtype) {
   if (kind == "discrete") return ElementType::kInt64;
   if (kind != "box") throw JsonError(concat("a leaf of kind '", kind, "'"));
   if (dtype == "uint8") return ElementType::kUInt8;
-  // A float64 has all values of an int32, and the narrower type all of those before it.
+  // Float32 holds all values of the first, and float64 those of the second but integers beyond 2^53.
   constexpr std::string_view kOfFloat32 = " float16 float32 int8 int16 uint16 ";
   constexpr std::string_view kOfFloat64 = " float64 int32 uint32 int64 uint64 ";
   const std::string word = concat(" ", dtype, " ");
