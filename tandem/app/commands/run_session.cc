@@ -216,8 +216,8 @@ Surroundings surroundings_of(const rl::EnvRegistry& environments, int ranks, Ins
   surroundings.normalizable = [&environments](const TrainOptions& options) -> Surroundings::Normalizable {
     const rl::EnvRegistry known = environments_of(environments, options);
     if (known.find_multi_agent(options.env) != nullptr) return {};
-    const auto is_float = [](const rl::Leaf& leaf) { return leaf.type == rl::ElementType::kFloat32; };
-    return {.observations = std::ranges::all_of(known.spec(options.env).observation, is_float), .rewards = true};
+    const std::vector<rl::Leaf>& leaves = known.spec(options.env).observation;
+    return {.observations = std::ranges::all_of(leaves, rl::is_float, &rl::Leaf::type), .rewards = true};
   };
   // Plugins and env stand before all that needs the environment: when one of the two fails, the rest is left out.
   surroundings.checks = {

@@ -133,7 +133,7 @@ class Player {
   void step() {
     for (Seat& seat : seats_) {
       rl::AgentRows& now = seat.now;
-      now.normalize(seat.trained.normalizers);
+      now.show(&seat.trained.normalizers);
       now.act(*seat.actor);
       now.to_bounds();
       for (std::size_t k = 0; k < seat.agents.size(); ++k) actions_[seat.agents[k]] = now.actions_of(k);

@@ -124,6 +124,7 @@ class Training {
       keep(hand_round_line(record));
       if (record != nullptr && kept_ != nullptr) kept_->progress = record->progress();
       if (restarts_) std::ranges::for_each(restarts_->take_remarks(), tell);
+      std::ranges::for_each(run_->take_remarks(), tell);
       process_.hold(signals_, tell);
       decision = decide(record, record != nullptr && record->checkpoint_due(std::max<std::int64_t>(saved_updates_, 0)));
       if (record != nullptr) record->write_line();  // all have kept the update: what is read there is not made again

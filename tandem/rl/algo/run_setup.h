@@ -15,6 +15,7 @@
 #include "tandem/rl/policy/actor/actor.h"
 #include "tandem/rl/policy/normalizer.h"
 #include "tandem/rl/policy/policy.h"
+#include "tandem/rl/rollout/remarks.h"
 
 namespace tandem::rl {
 
@@ -49,6 +50,8 @@ struct RunSetup {
   std::function<std::unique_ptr<EnvGroup>(int count)> make_envs;
   PolicyFactory make_policy;
   std::optional<SeveralAgents> agents;  // of environments with several, in place of the two above
+  /// What the run's sampling notices, for TrainingRun::take_remarks().
+  std::shared_ptr<Remarks> remarks = std::make_shared<Remarks>();
 };
 
 }  // namespace tandem::rl

@@ -172,6 +172,8 @@ class TrainingRun {
   /// This rank's present activity. May be called from any thread. Runs that sample and learn at the same time are
   /// always at kLearn.
   [[nodiscard]] virtual Phase phase() const { return Phase::kLearn; }
+  /// What sampling noticed since the last call: sentences for the log of this rank.
+  [[nodiscard]] virtual std::vector<std::string> take_remarks() { return {}; }
   /// Why another run with the same seed has other numbers, in a clause; empty when it has the same.
   [[nodiscard]] virtual std::string why_numbers_differ() const = 0;
 

@@ -233,7 +233,10 @@ std::shared_ptr<ImageTorso> make_torso(Torso kind, const TorsoOptions& options, 
 // Torsos are registered under the number of their leaf, in the order of the spec, which is also the order of their
 // draws.
 Encoder::Encoder(const Spec& spec, const TorsoOptions& options, at::Generator& generator)
-    : spec_(spec), kind_(chosen_torso(options, spec)), flat_(without_images(spec, kind_)), size_(flat_.size()) {
+    : spec_(as_policies_see(spec)),
+      kind_(chosen_torso(options, spec)),
+      flat_(without_images(spec, kind_)),
+      size_(flat_.size()) {
   for (std::size_t l = 0; l < spec.observation.size(); ++l) {
     if (!takes(kind_, spec.observation[l])) {
       flat_leaves_.push_back(l);

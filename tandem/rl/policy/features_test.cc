@@ -35,6 +35,14 @@ TEST(FlatFeaturesTest, LeavesOfAllTypesBecomeOneRow) {
   EXPECT_TRUE(at::allclose(features.encode(mixed_rows()), mixed_features())) << features.encode(mixed_rows());
 }
 
+TEST(FlatFeaturesTest, ALeafOfFloat64IsSeenAsFloat32) {
+  Spec spec{.id = "Clock-v0", .observation = {{.type = ElementType::kFloat64, .shape = {2}}}, .action = Discrete{2}};
+  const FlatFeatures features(spec);
+  EXPECT_TRUE(features.is_identity());
+  EXPECT_TRUE(at::equal(features.encode({torch::ones({3, 2})}), torch::ones({3, 2})));
+  EXPECT_THROW((void)features.encode({torch::ones({3, 2}, at::kDouble)}), ConfigError);
+}
+
 TEST(FlatFeaturesTest, RawRowsGiveTheSameBits) {
   const FlatFeatures features(mixed_spec());
   const Observation rows = mixed_rows();

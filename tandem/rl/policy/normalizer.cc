@@ -13,10 +13,10 @@ namespace {
 
 void require_floats(const Spec& spec) {
   for (const Leaf& leaf : spec.observation) {
-    if (leaf.type == ElementType::kFloat32) continue;
+    if (is_float(leaf.type)) continue;
     throw ConfigError(
         concat("observations of ", spec.id, " cannot be normalised: '", leaf.name,
-               "' is not of float32; switch normalize.observations off, or let the environment return floats"));
+               "' is not of floats; switch normalize.observations off, or let the environment return floats"));
   }
 }
 
@@ -73,6 +73,7 @@ void NormalizerMoments::append_numbers(std::vector<double>& to) const {
 Normalizers::Normalizers(const Spec& spec, const NormalizerOptions& options)
     : options_(options), moments_(spec, options) {
   if (options.observations) require_floats(spec);
+  for (const Leaf& leaf : spec.observation) is_wide_.push_back(leaf.type == ElementType::kFloat64);
   finish_merge();
 }
 
@@ -83,13 +84,22 @@ void Normalizers::merge(const NormalizerMoments& group) {
   moments_.discounted_return.merge(group.discounted_return);
 }
 
-// Turns moments into the float32 numbers that normalize() works with. The vectors have their sizes after the first
+// Turns moments into the numbers that normalize() works with. The vectors have their sizes after the first
 // call, so later calls take no memory.
 void Normalizers::finish_merge() {
   mean_.resize(moments_.observation.size());
   inverse_std_.resize(moments_.observation.size());
+  wide_mean_.resize(moments_.observation.size());
+  wide_inverse_std_.resize(moments_.observation.size());
   for (std::size_t leaf = 0; leaf < mean_.size(); ++leaf) {
     const RunningMoments& moments = moments_.observation[leaf];
+    if (is_wide_[leaf]) {
+      wide_mean_[leaf].assign(moments.mean().begin(), moments.mean().end());
+      wide_inverse_std_[leaf].resize(moments.size());
+      for (std::size_t i = 0; i < moments.size(); ++i)
+        wide_inverse_std_[leaf][i] = 1 / std::sqrt(moments.variance(i) + options_.epsilon);
+      continue;
+    }
     mean_[leaf].resize(moments.size());
     inverse_std_[leaf].resize(moments.size());
     for (std::size_t i = 0; i < moments.size(); ++i) {
@@ -109,6 +119,18 @@ void Normalizers::normalize(std::size_t leaf, const float* raw, float* out, std:
   }
 }
 
+// The cut comes before the narrowing, so nothing is beyond float32 then.
+void Normalizers::normalize(std::size_t leaf, const double* raw, float* out, std::int64_t rows) const {
+  TANDEM_CHECK(is_wide_[leaf], "leaf ", leaf, " is normalised as one of float64");
+  const std::vector<double>&mean = wide_mean_[leaf], &inverse = wide_inverse_std_[leaf];
+  const double clip = options_.clip_observation;
+  const std::size_t size = mean.size();
+  for (std::int64_t row = 0; row < rows; ++row, raw += size, out += size) {
+    for (std::size_t i = 0; i < size; ++i)
+      out[i] = static_cast<float>(std::clamp((raw[i] - mean[i]) * inverse[i], -clip, clip));
+  }
+}
+
 float Normalizers::scale_reward(double reward) const {
   if (!options_.rewards) return static_cast<float>(reward);
   return static_cast<float>(std::clamp(reward * reward_scale_, -options_.clip_reward, options_.clip_reward));
@@ -123,6 +145,10 @@ void Normalizers::for_each_in_use(Self& self, const Work& work) {
 }
 
 std::pair<at::Tensor, at::Tensor> Normalizers::mean_and_std(std::size_t leaf) const {
+  if (is_wide_[leaf]) {
+    const at::Tensor inverse = at::tensor(wide_inverse_std_[leaf], at::kDouble);
+    return {at::tensor(wide_mean_[leaf], at::kDouble), inverse.reciprocal()};
+  }
   const at::Tensor inverse = at::tensor(inverse_std_[leaf]);
   return {at::tensor(mean_[leaf]), inverse.reciprocal()};
 }

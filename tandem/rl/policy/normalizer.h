@@ -76,7 +76,8 @@ struct NormalizerMoments {
   RunningMoments discounted_return;
 };
 
-/// The statistics of a run that normalise observations and rewards.
+/// The statistics of a run that normalise observations and rewards. What policies see is float32. Of float64 leaves the
+/// mean is subtracted in float64 before that, so that numbers which float32 does not tell apart become different ones.
 class Normalizers {
  public:
   /// Throws ConfigError when observations are to be normalised and a leaf is not of floats, naming it.
@@ -91,11 +92,15 @@ class Normalizers {
 
   /// Writes `rows` normalised rows of leaf `leaf` from `raw` to `out`; they may be the same memory.
   void normalize(std::size_t leaf, const float* raw, float* out, std::int64_t rows) const;
+  /// Of a float64 leaf, into other memory.
+  void normalize(std::size_t leaf, const double* raw, float* out, std::int64_t rows) const;
   /// The reward as the learner sees it: divided by the standard deviation of discounted returns and clipped, or as it
   /// is when rewards are not scaled.
   [[nodiscard]] float scale_reward(double reward) const;
 
-  /// Mean and standard deviation (with epsilon) of a leaf, as float32, for exporting.
+  /// Whether a leaf is of float64.
+  [[nodiscard]] bool is_wide(std::size_t leaf) const { return is_wide_[leaf]; }
+  /// Mean and standard deviation (with epsilon) of a leaf, for exporting: as float32, or as float64 of a leaf of that.
   [[nodiscard]] std::pair<at::Tensor, at::Tensor> mean_and_std(std::size_t leaf) const;
 
   /// state() copies all moments, by name, as float64. load() takes them back; it throws CheckpointError naming what is
@@ -108,9 +113,13 @@ class Normalizers {
   static void for_each_in_use(Self& self, const Work& work);
 
   NormalizerOptions options_;
-  // Merged so far, and what finish_merge() made of it: by leaf and element, in float32.
+  // Of float64, by leaf.
+  std::vector<bool> is_wide_;
+  // Merged so far, and what finish_merge() made of it: by leaf and element, in float32; of wide leaves in float64, and
+  // empty of others.
   NormalizerMoments moments_;
   std::vector<std::vector<float>> mean_, inverse_std_;
+  std::vector<std::vector<double>> wide_mean_, wide_inverse_std_;
   double reward_scale_ = 1;
 };
 

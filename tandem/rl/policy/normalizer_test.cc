@@ -59,6 +59,34 @@ TEST(NormalizersTest, StatisticsCountOnlyAfterTheMergeIsFinished) {
   EXPECT_TRUE(torch::allclose(out.std(0), torch::ones(2), 0, 1e-2));
 }
 
+// A clock: its numbers are all equal as float32.
+TEST(NormalizersTest, OfFloat64TheMeanIsSubtractedBeforeTheNarrowing) {
+  const NormalizerOptions options{.observations = true};
+  const Spec spec = two_floats(ElementType::kFloat64);
+  Normalizers normalizers(spec, options), other(spec, options);
+  NormalizerMoments seen(spec, options);
+  const torch::Tensor rows =
+      torch::tensor({1.7e9, 0.0}, torch::kDouble) + torch::arange(100.0, torch::kDouble).unsqueeze(1) / 100;
+  for (int i = 0; i < 100; ++i) seen.observation[0].add(rows.const_data_ptr<double>() + 2 * i);
+  normalizers.merge(seen);
+  normalizers.finish_merge();
+  torch::Tensor out = torch::zeros({100, 2});
+  normalizers.normalize(0, rows.const_data_ptr<double>(), out.data_ptr<float>(), 100);
+  const torch::Tensor expected = (rows - rows.mean(0)) / rows.var(0, false).sqrt();
+  EXPECT_TRUE(torch::allclose(out.to(torch::kDouble), expected, 0, 1e-5));
+  const auto [mean, deviation] = normalizers.mean_and_std(0);
+  EXPECT_EQ(mean.scalar_type(), torch::kDouble);
+  EXPECT_TRUE(torch::allclose((rows - mean) / deviation, expected, 0, 1e-5));
+  other.load(normalizers.state());
+  torch::Tensor again = torch::zeros_like(out);
+  other.normalize(0, rows.const_data_ptr<double>(), again.data_ptr<float>(), 100);
+  EXPECT_TRUE(torch::equal(out, again));
+  const double far[] = {1e300, -1e300};
+  normalizers.normalize(0, far, out.data_ptr<float>(), 1);
+  EXPECT_EQ(out[0][0].item<float>(), 10.0F);
+  EXPECT_EQ(out[0][1].item<float>(), -10.0F);
+}
+
 TEST(NormalizersTest, RewardsAreScaledByTheSpreadOfReturnsAndKeepTheirSign) {
   const NormalizerOptions options{.rewards = true};
   Normalizers normalizers(two_floats(), options);
@@ -90,7 +118,7 @@ TEST(NormalizersTest, LeavesThatAreNoFloatsAreRefusedByName) {
     const Normalizers refused(two_floats(ElementType::kUInt8), {.observations = true});
     FAIL() << "accepted";
   } catch (const ConfigError& error) {
-    EXPECT_THAT(error.what(), ::testing::HasSubstr("'obs' is not of float32"));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("'obs' is not of floats"));
   }
 }
 

@@ -20,8 +20,25 @@ constexpr std::int64_t kMostOptions = 65536;
 
 }  // namespace
 
+Spec as_policies_see(Spec spec) {
+  for (Leaf& leaf : spec.observation) {
+    if (leaf.type == ElementType::kFloat64) leaf.type = ElementType::kFloat32;
+  }
+  return spec;
+}
+
 at::ScalarType scalar_type(ElementType type) {
-  return type == ElementType::kFloat32 ? at::kFloat : type == ElementType::kUInt8 ? at::kByte : at::kLong;
+  switch (type) {
+    case ElementType::kFloat32:
+      return at::kFloat;
+    case ElementType::kUInt8:
+      return at::kByte;
+    case ElementType::kInt64:
+      return at::kLong;
+    case ElementType::kFloat64:
+      return at::kDouble;
+  }
+  return at::kFloat;
 }
 
 std::vector<std::int64_t> with_rows(std::vector<std::int64_t> rows, const Leaf& leaf) {
@@ -49,8 +66,8 @@ void check_observation(const Spec& spec, const Observation& observation) {
 }
 
 // Lays out the features of all leaves, one behind the other, and keeps for each leaf the numbers that encoding needs.
-FlatFeatures::FlatFeatures(const Spec& spec) : spec_(spec) {
-  for (const Leaf& leaf : spec.observation) {
+FlatFeatures::FlatFeatures(const Spec& spec) : spec_(as_policies_see(spec)) {
+  for (const Leaf& leaf : spec_.observation) {
     Part part{.leaf = leaf, .count = leaf.count(), .begin = size_, .features = leaf.count()};
     const auto count = static_cast<std::size_t>(part.count);
     if (leaf.type == ElementType::kUInt8) {

@@ -1,7 +1,7 @@
 // rl/policy/observation.h: observations as tensors, one a leaf of the environment's spec, and as rows of features.
 //
 // Row r of each tensor is of environment r, as env_group.h writes them. Element types stay what they are in the
-// environment: images remain uint8 until the policy converts them.
+// environment, but for float64, which policies see as float32: images remain uint8 until the policy converts them.
 //
 // Threads: functions on values that do not change.
 #pragma once
@@ -18,6 +18,10 @@
 
 namespace tandem::rl {
 
+/// The spec as a policy sees it: its leaves of float64 are of float32. Rollouts and evaluations narrow them
+/// (rl/rollout/observation_intake.h).
+[[nodiscard]] Spec as_policies_see(Spec spec);
+
 /// One tensor a leaf, in the order of Spec::observation: [rows, leaf.shape...].
 using Observation = std::vector<at::Tensor>;
 
@@ -28,7 +32,7 @@ struct ActedRows {
   at::Tensor action, log_prob;
 };
 
-/// The dtype of a leaf's tensor: float32, uint8 or int64.
+/// The dtype of a leaf's tensor, of the same name.
 [[nodiscard]] at::ScalarType scalar_type(ElementType type);
 /// The shape of a leaf's tensor with these dimensions before the leaf's own: the number of rows, say.
 [[nodiscard]] std::vector<std::int64_t> with_rows(std::vector<std::int64_t> rows, const Leaf& leaf);
@@ -38,7 +42,7 @@ void check_observation(const Spec& spec, const Observation& observation);
 
 /// Turns an observation of any leaves into one float32 row of features, for networks that take vectors. Leaves follow
 /// each other in the order of the spec, each flattened:
-///   float32  as it is
+///   float32  as it is, and float64 as float32, as policies see it
 ///   uint8    scaled to 0 .. 1 by its bounds (0 .. 255 where it has none)
 ///   int64    one-hot: an element with bounds low .. high becomes high - low + 1 features
 ///
@@ -85,7 +89,7 @@ class FlatFeatures {
   [[nodiscard]] at::Tensor encode_part(const Part& part, const at::Tensor& leaf) const;
   void encode_row(const Part& part, const std::byte* row, float* out) const;
 
-  Spec spec_;
+  Spec spec_;  // as policies see it
   // By leaf, in the order of the spec.
   std::vector<Part> parts_;
   std::int64_t size_ = 0;

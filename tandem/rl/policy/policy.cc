@@ -22,7 +22,7 @@ bool is_shared(const PolicyOutput& output, std::size_t parameter, std::int64_t r
 
 ActorCritic::ActorCritic(const Spec& spec) : ActorCritic(spec, usual_family(spec.action)) {}
 
-ActorCritic::ActorCritic(const Spec& spec, ActionFamily family) : spec_(spec), family_(family) {
+ActorCritic::ActorCritic(const Spec& spec, ActionFamily family) : spec_(as_policies_see(spec)), family_(family) {
   check_spec(spec);
   check_family(family, spec.action);
 }

@@ -88,7 +88,7 @@ class ActorCritic : public torch::nn::Module {
   /// forward() in TorchScript, for policy_export.h. The default throws ConfigError saying to override this.
   [[nodiscard]] virtual PolicyScript script() const;
 
-  /// The spec and the family that it was made for.
+  /// The spec that it was made for, as_policies_see() it, and the family.
   [[nodiscard]] const Spec& spec() const { return spec_; }
   [[nodiscard]] ActionFamily family() const { return family_; }
 

@@ -34,13 +34,16 @@ void mirror(const torch::nn::Module& module, torch::jit::Module& script) {
   }
 }
 
-// Floats come as float32 on the module's device; then the frozen statistics of the run apply.
+// Floats come as float32 on the module's device; then the frozen statistics of the run apply. A leaf of float64 is
+// narrowed behind its statistics instead, which are of float64.
 std::string normalize_source(const Spec& spec, const Normalizers* normalizers, torch::jit::Module& script) {
   std::string text = "def prepare(self, observation: List[Tensor]) -> List[Tensor]:\n    leaves: List[Tensor] = []\n";
   const bool normalized = normalizers != nullptr && normalizers->options().observations;
   for (std::size_t l = 0; l < spec.observation.size(); ++l) {
     std::string leaf = concat("observation[", l, "]");
-    if (spec.observation[l].type == ElementType::kFloat32) leaf += ".to(self.float_like)";
+    if (spec.observation[l].type == ElementType::kFloat32)
+      leaf +=
+          normalized && normalizers->is_wide(l) ? concat(".to(self.observation_mean_", l, ")") : ".to(self.float_like)";
     if (normalized) {
       auto [mean, deviation] = normalizers->mean_and_std(l);
       const double clip = normalizers->options().clip_observation;
@@ -48,6 +51,7 @@ std::string normalize_source(const Spec& spec, const Normalizers* normalizers, t
       script.register_buffer(concat("observation_std_", l), deviation.reshape(spec.observation[l].shape));
       leaf = concat("torch.clamp((", leaf, " - self.observation_mean_", l, ") / self.observation_std_", l, ", ", -clip,
                     ", ", clip, ")");
+      if (normalizers->is_wide(l)) leaf += ".to(self.float_like)";
     }
     text += concat("    leaves.append(", leaf, ")\n");
   }

@@ -103,6 +103,25 @@ TEST(ScriptExportTest, TheNormaliserIsInside) {
   expect_forward(without, policy, x, x);
 }
 
+TEST(ScriptExportTest, TheNormaliserOfFloat64IsInside) {
+  Spec spec = spec_with(Discrete{4});
+  spec.observation[0].type = ElementType::kFloat64;
+  const NormalizerOptions options{.observations = true};
+  Normalizers normalizers(spec, options);
+  NormalizerMoments moments(spec, options);
+  const at::Tensor x = at::randn({200, 3}, model::seeded(5), at::kDouble) + 1.7e9;
+  for (std::int64_t row = 0; row < 200; ++row) moments.observation[0].add(x[row].const_data_ptr<double>());
+  normalizers.merge(moments);
+  normalizers.finish_merge();
+  const at::Tensor seen = at::empty({200, 3});
+  normalizers.normalize(0, x.const_data_ptr<double>(), seen.data_ptr<float>(), 200);
+  EXPECT_GT(seen.std().item<float>(), 0.5F);
+
+  MlpPolicy policy(spec, lively(), model::seeded(6));
+  torch::jit::Module script = round_trip(policy, &normalizers);
+  expect_forward(script, policy, x, seen);
+}
+
 TEST(ScriptExportTest, Float64ObservationsAreTaken) {
   MlpPolicy policy(spec_with(Discrete{4}), lively(), model::seeded(7));
   torch::jit::Module script = round_trip(policy);

@@ -9,20 +9,36 @@
 #include "tandem/rl/rollout/fragment.h"
 
 namespace tandem::rl {
+namespace {
+
+// A row of a contiguous tensor [rows, ...].
+std::byte* row_of(const at::Tensor& leaf, std::size_t row) {
+  return static_cast<std::byte*>(leaf.data_ptr()) + row * (leaf.nbytes() / static_cast<std::size_t>(leaf.size(0)));
+}
+
+}  // namespace
 
 // A fragment of one step has these arrays, with a dimension of time.
-AgentRows::AgentRows(const Spec& spec, std::size_t agents, std::size_t envs, bool normalized, std::int64_t state_size)
+AgentRows::AgentRows(const Spec& spec, std::size_t agents, std::size_t envs, bool normalized, std::int64_t state_size,
+                     std::shared_ptr<Remarks> remarks)
     : reward(agents * envs, 0.0),
       acts(agents * envs, 0),
       terminated(agents * envs, 0),
       truncated(agents * envs, 0),
       spec_(spec),
-      envs_(envs) {
+      envs_(envs),
+      intake_(spec, normalized, std::move(remarks)) {
   const Fragment one(spec, 1, static_cast<int>(agents * envs));
   observation = one.observation_at(0);
   final_observation = one.observation_at(1);
-  if (normalized) {
-    for (const at::Tensor& leaf : observation) raw_.push_back(at::zeros_like(leaf));
+  raw_ = observation;
+  raw_final_ = final_observation;
+  if (intake_.converts_any()) {
+    const std::vector<at::Tensor> own = intake_.memory(one.rows), own_final = intake_.memory(one.rows);
+    for (std::size_t leaf = 0; leaf < raw_.size(); ++leaf) {
+      if (intake_.converts(leaf)) raw_[leaf] = own[leaf];
+      if (intake_.narrows(leaf)) raw_final_[leaf] = own_final[leaf];
+    }
   }
   if (one.action_mask.defined()) action_mask = one.action_mask[0];
   action = one.action[0];
@@ -48,27 +64,27 @@ void AgentRows::act(Actor& actor) {
   }
 }
 
-// Normalised leaves are float32, which the constructor of Normalizers has checked.
-void AgentRows::normalize(const Normalizers& frozen) {
+void AgentRows::show(const Normalizers* frozen) {
+  if (!intake_.converts_any()) return;
   for (std::size_t leaf = 0; leaf < raw_.size(); ++leaf) {
-    frozen.normalize(leaf, raw_[leaf].const_data_ptr<float>(), observation[leaf].data_ptr<float>(),
-                     static_cast<std::int64_t>(rows()));
+    if (intake_.converts(leaf))
+      intake_.show(leaf, raw_[leaf].const_data_ptr(), observation[leaf].data_ptr(), static_cast<std::int64_t>(rows()),
+                   frozen);
   }
 }
 
-void AgentRows::normalize_final(const Normalizers& frozen, std::size_t row) {
-  for (std::size_t leaf = 0; leaf < raw_.size(); ++leaf) {
-    float* its = final_observation[leaf].data_ptr<float>() + row * static_cast<std::size_t>(raw_[leaf].stride(0));
-    frozen.normalize(leaf, its, its, 1);
+void AgentRows::show_final(const Normalizers* frozen, std::size_t row) {
+  if (!intake_.converts_any()) return;
+  for (std::size_t leaf = 0; leaf < raw_final_.size(); ++leaf) {
+    if (intake_.converts(leaf))
+      intake_.show(leaf, row_of(raw_final_[leaf], row), row_of(final_observation[leaf], row), 1, frozen, row);
   }
 }
 
 void AgentRows::gather(NormalizerMoments& moments) const {
   for (std::size_t leaf = 0; leaf < raw_.size(); ++leaf) {
-    const float* all = raw_[leaf].const_data_ptr<float>();
-    const auto size = static_cast<std::size_t>(raw_[leaf].stride(0));
     for (std::size_t row = 0; row < rows(); ++row) {
-      if (acts[row] != 0) moments.observation[leaf].add(all + row * size);
+      if (acts[row] != 0) intake_.gather(leaf, row_of(raw_[leaf], row), moments.observation[leaf]);
     }
   }
 }
@@ -77,11 +93,9 @@ void AgentRows::gather(NormalizerMoments& moments) const {
 AgentArrays AgentRows::arrays_of(std::size_t k) {
   const std::size_t first = k * envs_;
   AgentArrays arrays;
-  const Observation& written = raw_.empty() ? observation : raw_;
-  for (std::size_t leaf = 0; leaf < written.size(); ++leaf) {
-    const std::size_t offset = first * spec_.observation[leaf].bytes();
-    arrays.env.observation.push_back(static_cast<std::byte*>(written[leaf].data_ptr()) + offset);
-    arrays.env.final_observation.push_back(static_cast<std::byte*>(final_observation[leaf].data_ptr()) + offset);
+  for (std::size_t leaf = 0; leaf < raw_.size(); ++leaf) {
+    arrays.env.observation.push_back(row_of(raw_[leaf], first));
+    arrays.env.final_observation.push_back(row_of(raw_final_[leaf], first));
   }
   if (action_mask.defined())
     arrays.env.action_mask =

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "tandem/rl/policy/action_family.h"
 #include "tandem/rl/policy/actor/actor.h"
 #include "tandem/rl/policy/normalizer.h"
+#include "tandem/rl/rollout/observation_intake.h"
 
 namespace tandem::rl {
 
@@ -21,16 +23,16 @@ namespace tandem::rl {
 /// the policy's k-th agent in environment e.
 class AgentRows : public ActedRows {
  public:
-  /// `spec`: what each of the agents sees and does. `normalized`: whether the policy sees other observations than the
-  /// env group writes; normalize() then makes the ones of the others. `state_size`: of a policy that remembers.
+  /// `spec`: what each of the agents sees and does. `normalized`: whether observations are normalised. `state_size`: of
+  /// a policy that remembers. `remarks`: of ObservationIntake.
   AgentRows(const Spec& spec, std::size_t agents, std::size_t envs, bool normalized = false,
-            std::int64_t state_size = 0);
+            std::int64_t state_size = 0, std::shared_ptr<Remarks> remarks = {});
   AgentRows(const AgentRows&) = delete;
   AgentRows& operator=(const AgentRows&) = delete;
   AgentRows(AgentRows&&) = default;
 
   // The tensors are made once; env group and actor write into them in place, and a step overwrites the one before.
-  Observation final_observation;
+  Observation final_observation;                          // as the policy sees it, behind show_final()
   at::Tensor value;                                       // [rows] float32
   at::Tensor state;                                       // [rows, state size] before acting; undefined without
   std::vector<double> reward;                             // [rows]
@@ -42,12 +44,13 @@ class AgentRows : public ActedRows {
   /// Has the actor act for all rows. What a policy remembers stays as it was where the agent does not act.
   void act(Actor& actor);
 
-  /// Writes all rows of `observation` from what the env group wrote, which stays as it is. Does nothing where
-  /// observations are not normalised; so do the next two.
-  void normalize(const Normalizers& frozen);
-  /// Normalises the row of `final_observation` in its place.
-  void normalize_final(const Normalizers& frozen, std::size_t row);
-  /// Adds what the agents that act see, as the env group wrote it.
+  /// Writes all rows of `observation` from what the env group wrote, which stays as it is, once an env group has
+  /// written. Does nothing for leaves of which the policy sees just that; so does show_final(). `frozen`: null where
+  /// observations are not normalised. Throws as ObservationIntake::show().
+  void show(const Normalizers* frozen);
+  /// Writes the row of `final_observation`; once for each that the env group wrote.
+  void show_final(const Normalizers* frozen, std::size_t row);
+  /// Adds what the agents that act see, as the env group wrote it. Where observations are normalised.
   void gather(NormalizerMoments& moments) const;
 
   /// Where the env group writes for the policy's k-th agent.
@@ -71,8 +74,10 @@ class AgentRows : public ActedRows {
  private:
   const Spec spec_;
   const std::size_t envs_;
-  // By leaf [rows, ...]: what the env group wrote. Empty where the policy sees just that.
-  Observation raw_;
+  ObservationIntake intake_;
+  // By leaf [rows, ...]: where the env group writes. The same memory as of `observation` where the policy sees just
+  // that, and as of `final_observation` unless the leaf is narrowed.
+  Observation raw_, raw_final_;
   // [rows, elements]: Box actions within bounds; empty for discrete actions.
   std::vector<float> box_;
   std::vector<Column> columns_;

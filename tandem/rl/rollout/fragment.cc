@@ -9,7 +9,7 @@ namespace tandem::rl {
 // Sizes follow from the spec: per leaf its shape, one action column per choice or component, and none for a single
 // choice.
 Fragment::Fragment(const Spec& spec, int steps_, int rows_, const KeptStates& states) : steps(steps_), rows(rows_) {
-  for (const Leaf& leaf : spec.observation)
+  for (const Leaf& leaf : as_policies_see(spec).observation)
     observation.push_back(at::zeros(with_rows({steps + 1, rows}, leaf), scalar_type(leaf.type)));
   // Masks begin with everything allowed: a row of zeros would be no distribution.
   if (spec.has_action_mask) action_mask = at::ones({steps + 1, rows, mask_elements(spec.action)}, at::kByte);

@@ -20,9 +20,10 @@ struct KeptStates {
 };
 
 /// All tensors are contiguous, on the CPU and made once. A fragment may be filled again and again; copying a Fragment
-/// copies references to the same memory. Rows are steps of environments here: observations and masks (uint8) are
-/// [T + 1, N, ...], and row T is what the next fragment starts with; actions (int64 or float32) are [T, N, elements],
-/// without the last dimension when it is 1 and discrete; log_prob [T, N] float32 is under the policy that acted.
+/// copies references to the same memory. Observations are as policies see them. Rows are steps of environments here:
+/// observations and masks (uint8) are [T + 1, N, ...], and row T is what the next fragment starts with; actions (int64
+/// or float32) are [T, N, elements], without the last dimension when it is 1 and discrete; log_prob [T, N] float32 is
+/// under the policy that acted.
 struct Fragment : ActedRows {
   /// Memory for `steps` steps of `rows` (environment, agent) pairs.
   Fragment(const Spec& spec, int steps, int rows, const KeptStates& states = {});

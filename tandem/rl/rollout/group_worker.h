@@ -8,6 +8,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "tandem/concurrency/stall_watch.h"
 #include "tandem/rl/policy/normalizer.h"
 #include "tandem/rl/rollout/fragment.h"
+#include "tandem/rl/rollout/observation_intake.h"
 #include "tandem/rl/rollout/sequences.h"
 #include "tandem/rl/rollout/time_limit.h"
 
@@ -37,6 +39,8 @@ struct RolloutOptions {
   SequenceOptions sequences = {};
   // Says which of observations and rewards are normalised.
   NormalizerOptions normalizer = {};
+  // Takes what a group notices of observations (ObservationIntake); null where it is to say nothing.
+  std::shared_ptr<Remarks> remarks = {};
 };
 
 class GroupWorker {

@@ -24,7 +24,8 @@ std::int64_t state_size_of(const Actor& actor) {
 
 MultiAgentWorker::Seat::Seat(PolicySeat seat, const RolloutOptions& options, std::size_t envs)
     : policy(std::move(seat)),
-      now(policy.spec, policy.agents.size(), envs, options.normalizer.observations, state_size_of(*policy.actor)),
+      now(policy.spec, policy.agents.size(), envs, options.normalizer.observations, state_size_of(*policy.actor),
+          options.remarks),
       moments(policy.spec, options.normalizer),
       done(now.rows()),
       values(now.rows()),
@@ -48,6 +49,10 @@ MultiAgentWorker::MultiAgentWorker(std::unique_ptr<MultiAgentGroup> group, std::
   std::size_t seated = 0;
   for (PolicySeat& seat : seats) {
     seated += seat.agents.size();
+    // The group writes rows of its own spec into memory of the seat's.
+    for (const std::size_t agent : seat.agents)
+      TANDEM_CHECK(group_->spec().agents[agent].observation == seat.spec.observation, group_->spec().id, ": agent ",
+                   agent, " has another observation than its seat");
     seats_.emplace_back(std::move(seat), options, in_game_.size());
   }
   TANDEM_CHECK(seated == arrays_.size(), seated, " seats for ", arrays_.size(), " agents of ", group_->spec().id);
@@ -92,7 +97,7 @@ void MultiAgentWorker::rest() {
   }
 }
 
-// Begins the logs. What agents see at present is normalised anew, since the statistics may be others than those of the
+// Begins the logs. What agents see at present is shown anew, since the statistics may be others than those of the
 // last fragment.
 void MultiAgentWorker::begin(std::span<const Normalizers> frozen,
                              std::span<const std::unique_ptr<DecisionFragment>> into) {
@@ -108,7 +113,7 @@ void MultiAgentWorker::begin(std::span<const Normalizers> frozen,
     seat.policy.actor->refresh();
     seat.moments.clear();
     seat.frozen = normalizes ? &frozen[policy] : nullptr;
-    if (normalizes) seat.now.normalize(*seat.frozen);
+    seat.now.show(seat.frozen);
     if (!seat.log) continue;
     const RewardScale scale{.frozen = seat.frozen, .returns = &seat.moments.discounted_return, .gamma = options_.gamma};
     into.empty() ? seat.log->begin(scale) : seat.log->begin(*into[policy], scale);
@@ -157,9 +162,8 @@ void MultiAgentWorker::step() {
   for (Seat& seat : seats_) {
     if (seat.log) earn(seat);
     record(seat, at_);
-    if (!options_.normalizer.observations) continue;
-    if (seat.log) seat.now.gather(seat.moments);
-    seat.now.normalize(*seat.frozen);
+    if (options_.normalizer.observations && seat.log) seat.now.gather(seat.moments);
+    seat.now.show(seat.frozen);
   }
   record_environments(at_);
   ++at_;
@@ -172,7 +176,7 @@ void MultiAgentWorker::earn(Seat& seat) {
   for (std::size_t row = 0; row < now.rows(); ++row) {
     if (now.truncated[row] == 0 || now.terminated[row] != 0) continue;
     cut_short = true;
-    if (seat.frozen != nullptr) now.normalize_final(*seat.frozen, row);
+    now.show_final(seat.frozen, row);
   }
   if (!cut_short || options_.time_limit == TimeLimit::kTerminal) return seat.log->earn(now, nullptr);
   // An episode that was cut short goes on in truth: gamma * V(last observation) stands for the rest of its return.

@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
-#include <cstring>
 #include <utility>
 
 #include "tandem/base/check.h"
@@ -17,14 +16,6 @@ namespace tandem::rl {
 namespace {
 
 std::byte* bytes_of(const at::Tensor& tensor) { return static_cast<std::byte*>(tensor.data_ptr()); }
-
-// [N, ...] for each leaf, as the environment writes it.
-std::vector<at::Tensor> one_step(const Spec& spec, int rows) {
-  std::vector<at::Tensor> leaves;
-  for (const Leaf& leaf : spec.observation)
-    leaves.push_back(at::zeros(with_rows({rows}, leaf), scalar_type(leaf.type)));
-  return leaves;
-}
 
 constexpr std::uint32_t kFormat = 1;
 
@@ -49,8 +40,9 @@ RolloutWorker::RolloutWorker(std::unique_ptr<EnvGroup> group, std::unique_ptr<Ac
       first_env_(first_env),
       episodes_(rows_, first_env),
       moments_(group_->spec(), options.normalizer),
-      present_(one_step(group_->spec(), rows_)),
-      final_(one_step(group_->spec(), rows_)),
+      intake_(group_->spec(), options.normalizer.observations, options.remarks),
+      present_(intake_.memory(rows_)),
+      final_(intake_.memory(rows_)),
       reward_(static_cast<std::size_t>(rows_)),
       discounted_(static_cast<std::size_t>(rows_)),
       terminated_(static_cast<std::size_t>(rows_)),
@@ -84,8 +76,10 @@ Fragment& RolloutWorker::fragment() {
 
 // Makes memory for one cut episode of each row; where one fragment has more of them, it grows.
 void RolloutWorker::expect_truncated() {
+  const Fragment one(group_->spec(), 1, rows_);
   truncated_observation_.resize(final_.size());
-  for (std::size_t leaf = 0; leaf < final_.size(); ++leaf) make_room(truncated_observation_[leaf], final_[leaf], 0);
+  for (std::size_t leaf = 0; leaf < final_.size(); ++leaf)
+    make_room(truncated_observation_[leaf], one.observation_at(0)[leaf], 0);
   truncated_views_.reserve(final_.size());
   truncated_at_.reserve(reward_.size());
   truncated_value_.reserve(reward_.size());
@@ -99,12 +93,12 @@ void RolloutWorker::reset(std::uint64_t run_seed) {
   episodes_ = EpisodeTracker(rows_, first_env_);
 }
 
-// Where the environments write at time t: the fragment's own rows, so that nothing is copied, unless a normaliser comes
-// between.
+// Where the environments write at time t: the fragment's own rows, so that nothing is copied, unless the policy sees
+// other numbers.
 const EnvArrays& RolloutWorker::arrays_at(int t) {
-  const bool normalized = options_.normalizer.observations;
-  const std::vector<at::Tensor>& target = normalized ? present_ : fragment_->observation_at(t);
-  for (std::size_t leaf = 0; leaf < target.size(); ++leaf) arrays_.observation[leaf] = bytes_of(target[leaf]);
+  const std::vector<at::Tensor>& target = fragment_->observation_at(t);
+  for (std::size_t leaf = 0; leaf < target.size(); ++leaf)
+    arrays_.observation[leaf] = bytes_of(intake_.converts(leaf) ? present_[leaf] : target[leaf]);
   if (present_mask_.defined())
     arrays_.action_mask = fragment_->action_mask.data_ptr<std::uint8_t>() + t * fragment_->action_mask.stride(0);
   return arrays_;
@@ -134,11 +128,10 @@ void RolloutWorker::begin(const Normalizers& frozen, Fragment& into) {
   truncated_at_.clear();
   actor_->refresh();
   // Where the last fragment ended, this one begins.
-  if (options_.normalizer.observations) {
-    normalize_into(0, frozen);
-  } else {
-    for (std::size_t leaf = 0; leaf < present_.size(); ++leaf) into.observation_at(0)[leaf].copy_(present_[leaf]);
+  for (std::size_t leaf = 0; leaf < present_.size(); ++leaf) {
+    if (!intake_.converts(leaf)) into.observation_at(0)[leaf].copy_(present_[leaf]);
   }
+  show_present(0, frozen);
   if (present_mask_.defined()) into.action_mask[0].copy_(present_mask_);
   at_ = 0;
 }
@@ -160,10 +153,8 @@ void RolloutWorker::advance(const Normalizers& frozen) {
   const int t = at_;
   step_environments(t);
   record(t, frozen);
-  if (options_.normalizer.observations) {
-    gather_moments();
-    normalize_into(t + 1, frozen);
-  }
+  if (options_.normalizer.observations) gather_moments();
+  show_present(t + 1, frozen);
   at_ = t + 1;
 }
 
@@ -180,11 +171,11 @@ const Fragment& RolloutWorker::end() {
   return *std::exchange(fragment_, nullptr);
 }
 
-// With a normaliser present_ has what the environments wrote already; else it is in the fragment, which may change.
+// Of leaves that are converted present_ has what the environments wrote already; of others it is in the fragment, which
+// may change.
 void RolloutWorker::keep_present() {
-  if (!options_.normalizer.observations) {
-    for (std::size_t leaf = 0; leaf < present_.size(); ++leaf)
-      present_[leaf].copy_(fragment_->observation_at(at_)[leaf]);
+  for (std::size_t leaf = 0; leaf < present_.size(); ++leaf) {
+    if (!intake_.converts(leaf)) present_[leaf].copy_(fragment_->observation_at(at_)[leaf]);
   }
   if (present_mask_.defined()) present_mask_.copy_(fragment_->action_mask[at_]);
 }
@@ -254,19 +245,20 @@ void RolloutWorker::record(int t, const Normalizers& frozen) {
   if (any_done) actor_->episodes_ended({done, reward_.size()});
 }
 
-// Normalised leaves are float32 (the constructor has checked that), so rows are read as floats.
+// Leaves are of floats (the constructor has checked that).
 void RolloutWorker::gather_moments() {
   for (std::size_t leaf = 0; leaf < present_.size(); ++leaf) {
-    const float* rows = present_[leaf].const_data_ptr<float>();
-    const std::size_t size = moments_.observation[leaf].size();
-    for (int row = 0; row < rows_; ++row) moments_.observation[leaf].add(rows + static_cast<std::size_t>(row) * size);
+    const std::byte* row = bytes_of(present_[leaf]);
+    const std::size_t bytes = group_->spec().observation[leaf].bytes();
+    for (int i = 0; i < rows_; ++i, row += bytes) intake_.gather(leaf, row, moments_.observation[leaf]);
   }
 }
 
-void RolloutWorker::normalize_into(int t, const Normalizers& frozen) {
+void RolloutWorker::show_present(int t, const Normalizers& frozen) {
+  if (!intake_.converts_any()) return;
   for (std::size_t leaf = 0; leaf < present_.size(); ++leaf) {
-    frozen.normalize(leaf, present_[leaf].const_data_ptr<float>(), fragment_->observation_at(t)[leaf].data_ptr<float>(),
-                     rows_);
+    if (intake_.converts(leaf))
+      intake_.show(leaf, bytes_of(present_[leaf]), bytes_of(fragment_->observation_at(t)[leaf]), rows_, &frozen);
   }
 }
 
@@ -276,15 +268,11 @@ void RolloutWorker::keep_truncated(int t, int row, const Normalizers& frozen) {
   truncated_at_.push_back(std::ptrdiff_t{t} * rows_ + row);
   for (std::size_t leaf = 0; leaf < final_.size(); ++leaf) {
     at::Tensor& all = truncated_observation_[leaf];
-    make_room(all, final_[leaf], kept);
-    const std::size_t bytes = final_[leaf].nbytes() / static_cast<std::size_t>(rows_);
-    std::byte* to = bytes_of(all) + static_cast<std::size_t>(kept) * bytes;
-    const std::byte* from = bytes_of(final_[leaf]) + static_cast<std::size_t>(row) * bytes;
-    if (!options_.normalizer.observations) {
-      std::memcpy(to, from, bytes);
-    } else {
-      frozen.normalize(leaf, reinterpret_cast<const float*>(from), reinterpret_cast<float*>(to), 1);
-    }
+    const at::Tensor& seen = fragment_->observation_at(t)[leaf];
+    make_room(all, seen, kept);
+    const auto at = static_cast<std::size_t>(row), rows = static_cast<std::size_t>(rows_);
+    intake_.show(leaf, bytes_of(final_[leaf]) + at * (final_[leaf].nbytes() / rows),
+                 bytes_of(all) + static_cast<std::size_t>(kept) * (seen.nbytes() / rows), 1, &frozen, at);
   }
   if (!fragment_->state.defined()) return;
   const at::Tensor state = actor_->state();

@@ -89,7 +89,7 @@ class RolloutWorker : public GroupWorker {
   void step_environments(int t);
   void record(int t, const Normalizers& frozen);
   void gather_moments();
-  void normalize_into(int t, const Normalizers& frozen);
+  void show_present(int t, const Normalizers& frozen);
   void keep_state(int t);
   void keep_present();
   void expect_truncated();
@@ -111,8 +111,9 @@ class RolloutWorker : public GroupWorker {
   int at_ = 0;
   EpisodeTracker episodes_;
   NormalizerMoments moments_;
+  ObservationIntake intake_;
   // The last observations, as the environments wrote them, per leaf [N, ...]: between fragments, since the next one's
-  // memory may be another; where observations are normalised, after every step.
+  // memory may be another; of leaves that the intake converts, after every step.
   std::vector<at::Tensor> present_;
   // [N, mask elements], between fragments; undefined without masks.
   at::Tensor present_mask_;
@@ -130,7 +131,7 @@ class RolloutWorker : public GroupWorker {
   // belongs to truncated_at_[i].
   // The position in the fragment: t * N + row.
   std::vector<std::ptrdiff_t> truncated_at_;
-  // Per leaf, as the policy sees it: normalised where observations are.
+  // Per leaf, as the policy sees it.
   std::vector<at::Tensor> truncated_observation_;
   // The state of the row at its cut; undefined without states.
   at::Tensor truncated_state_;

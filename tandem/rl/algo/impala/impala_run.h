@@ -71,6 +71,7 @@ class ImpalaRun final : public TrainingRun {
   [[nodiscard]] int replicas() const override { return seats_->replicas(); }
   [[nodiscard]] int shards() const override { return setup_.shards; }
   [[nodiscard]] const learner::Ranks& ranks() const override { return setup_.ranks; }
+  [[nodiscard]] std::vector<std::string> take_remarks() override { return setup_.remarks->take(); }
   [[nodiscard]] std::string why_numbers_differ() const override;
   [[nodiscard]] std::string gradients_by() const override { return seats_->gradients_by(); }
 

@@ -131,14 +131,15 @@ SampledEnvs ImpalaSeats::build_envs(std::span<const std::shared_ptr<ActorCritic>
   const int envs = impala.num_envs / impala.workers / setup_.shards / impala.splits;
   const Range numbers = group_numbers(worker);
   ActorCritic& policy = *policies.front();
-  const RolloutOptions options{.steps = impala.rollout_steps,
-                               .gamma = impala.gamma,
-                               .time_limit = impala.time_limit,
-                               .sequences = {.length = impala.rollout_steps},
-                               .normalizer = setup_.normalizer};
+  RolloutOptions options{.steps = impala.rollout_steps,
+                         .gamma = impala.gamma,
+                         .time_limit = impala.time_limit,
+                         .sequences = {.length = impala.rollout_steps},
+                         .normalizer = setup_.normalizer};
   SampledEnvs all;
   if (has_agents()) {
     for (int number = numbers.begin; number < numbers.end; ++number) {
+      options.remarks = number == 0 ? setup_.remarks : nullptr;
       all.of_several.push_back(std::make_unique<MultiAgentWorker>(
           setup_.agents->make_envs(envs), policy_seats(setup_, map_, policies, envs, number), options, number * envs));
       all.of_several.back()->reset(setup_.seed);
@@ -149,6 +150,7 @@ SampledEnvs ImpalaSeats::build_envs(std::span<const std::shared_ptr<ActorCritic>
   for (int number = numbers.begin; number < numbers.end; ++number) {
     std::unique_ptr<EnvGroup> envs_of_group = setup_.make_envs(envs);
     std::unique_ptr<Actor> actor = make_actor(policy, setup_.actor, envs, setup_.seed, number);
+    options.remarks = number == 0 ? setup_.remarks : nullptr;
     groups.push_back(
         std::make_unique<RolloutWorker>(std::move(envs_of_group), std::move(actor), options, number * envs));
     groups.back()->reset(setup_.seed);

@@ -142,7 +142,7 @@ TEST(ImageRunTest, PixelsAreNotNormalised) {
     const PpoRun run(std::move(setup));
     FAIL();
   } catch (const ConfigError& error) {
-    EXPECT_THAT(error.what(), ::testing::HasSubstr("'image' is not of float32"));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("'image' is not of floats"));
   }
 }
 

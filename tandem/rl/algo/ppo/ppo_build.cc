@@ -97,7 +97,8 @@ std::unique_ptr<GroupWorker> PpoRun::make_worker(int shard, int local) {
                                .gae_lambda = setup_.ppo.gae_lambda,
                                .time_limit = setup_.ppo.time_limit,
                                .sequences = setup_.ppo.sequences.value_or(SequenceOptions{}),
-                               .normalizer = setup_.normalizer};
+                               .normalizer = setup_.normalizer,
+                               .remarks = shard == 0 ? setup_.remarks : nullptr};  // others see the like
   if (is_several()) {
     return std::make_unique<MultiAgentWorker>(setup_.agents->make_envs(envs),
                                               policy_seats(setup_, map_, policies, envs, shard), options, first);

@@ -75,6 +75,7 @@ class PpoRun final : public TrainingRun {
   [[nodiscard]] int shards() const override { return setup_.shards; }
   [[nodiscard]] const learner::Ranks& ranks() const override { return setup_.ranks; }
   [[nodiscard]] Phase phase() const override;
+  [[nodiscard]] std::vector<std::string> take_remarks() override { return setup_.remarks->take(); }
   [[nodiscard]] std::string why_numbers_differ() const override;
   [[nodiscard]] std::string gradients_by() const override;
   /// Describes the environment as a whole; with several agents see whole_spec().

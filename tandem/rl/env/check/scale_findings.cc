@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "tandem/base/text.h"
+#include "tandem/rl/env/float32_steps.h"
 
 namespace tandem::rl {
 namespace {
@@ -63,7 +64,7 @@ void judge_scale(Judge& judge, std::size_t agent, const Leaf& leaf, const Observ
     const Moments& element = seen.elements[i];
     if (element.constant()) {
       constant.push_back(i);
-    } else if (leaf.type == ElementType::kFloat32) {
+    } else if (is_float(leaf.type)) {
       if (std::max(std::abs(element.mean()), element.deviation()) > kLargeScale) large.push_back(i);
       if (element.deviation() < kSmallScale) small.push_back(i);
     }
@@ -71,7 +72,7 @@ void judge_scale(Judge& judge, std::size_t agent, const Leaf& leaf, const Observ
   if (constant.size() == seen.elements.size()) {
     judge.add(Weight::kWarning, "constant-observation", agent, "observation '", leaf.name,
               "' never changes; is it written?");
-  } else if (!constant.empty() && leaf.type == ElementType::kFloat32) {
+  } else if (!constant.empty() && is_float(leaf.type)) {
     judge.add(Weight::kAdvice, "constant-element", agent, "observation '", leaf.name, "': element ", listed(constant),
               " never changes under random actions");
   }
@@ -85,6 +86,30 @@ void judge_scale(Judge& judge, std::size_t agent, const Leaf& leaf, const Observ
     judge.add(Weight::kAdvice, "observation-scale", agent, "observation '", leaf.name, "': element ", listed(small),
               " hardly changes (deviation ", seen.elements[small[0]].deviation(), " of element ", small[0],
               "): normalize.observations=true helps");
+  }
+}
+
+// What is lost in float32. Of a float32 leaf the numbers are the narrowed ones, so an element that never changes may be
+// one that float32 does not tell apart. Policies see float64 as float32, unless it is normalised before.
+void judge_precision(Judge& judge, std::size_t agent, const Leaf& leaf, const ObservedLeaf& seen) {
+  if (!is_float(leaf.type)) return;
+  const bool is_wide = leaf.type == ElementType::kFloat64;
+  for (std::size_t i = 0; i < seen.elements.size(); ++i) {
+    const Moments& its = seen.elements[i];
+    const double step = float32_step(its.least(), its.most());
+    const bool stands = !is_wide && its.constant() && its.count() > 0 && step > kSmallScale;
+    if (!stands && !float32_loses(its.least(), its.most())) continue;
+    const std::string what = concat("observation '", leaf.name, "': element ", i, " lies around ", its.mean(),
+                                    stands ? " and never changes" : concat(" and moves by ", its.most() - its.least()),
+                                    ", and float32 has steps of ", step, " there: ");
+    if (is_wide) {
+      judge.add(Weight::kAdvice, "observation-precision", agent, what, "policies see it so unless ",
+                "normalize.observations=true");
+    } else {
+      judge.add(Weight::kWarning, "observation-precision", agent, what, "smaller changes are lost; a leaf of double ",
+                "with ElementType::kFloat64 keeps them, and normalize.observations=true shows them to policies");
+    }
+    return;  // one element shows it
   }
 }
 
@@ -160,6 +185,7 @@ void judge_observed(const Observed& observed, const MultiAgentSpec& spec, std::v
       const Leaf& leaf = spec.agents[agent].observation[l];
       judge_bounds(judge, agent, leaf, seen.leaves[l]);
       judge_scale(judge, agent, leaf, seen.leaves[l]);
+      judge_precision(judge, agent, leaf, seen.leaves[l]);
       judge_bytes(judge, agent, leaf, seen.leaves[l]);
     }
     judge_rewards(judge, agent, seen);
