@@ -9,6 +9,7 @@
 #include "tandem/base/text.h"
 #include "tandem/concurrency/trace.h"
 #include "tandem/learner/loss_fault.h"
+#include "tandem/sync/not_finite.h"
 
 namespace tandem::learner {
 namespace {
@@ -61,7 +62,7 @@ LearnerReport Learner::run_shards(std::int64_t minibatch, double lr_factor, cons
   }
   report.replica_loss = weight > 0 ? weighted / weight : 0;
   rows_trained_ += report.rows;
-  report.step = strategy_.step(lr_factor, limits);
+  report.step = step_strategy(minibatch, lr_factor, limits);
   staleness_.add(report.step);
   return report;
 }
@@ -116,14 +117,27 @@ void Learner::require_own_random(const model::ShardRandomScope& random, int shar
                         " tandem::model::current_generator() to random operations, or allow it with rng: unordered"));
 }
 
+sync::StepReport Learner::step_strategy(std::int64_t minibatch, double lr_factor, const Limits& limits) {
+  try {
+    return strategy_.step(lr_factor, limits);
+  } catch (const sync::GradientNotFinite& error) {
+    for (int shard = replica_.placement().mine.begin; shard < replica_.placement().mine.end; ++shard) {
+      const ShardRows rows = batch_.rows_of_minibatch(shard, minibatch);
+      const std::string absurd = absurd_rows({.rows = rows, .names = names_});
+      if (!absurd.empty()) throw RunError(concat(error.what(), " ", who(shard, replica_.placement()), ": ", absurd));
+    }
+    throw;
+  }
+}
+
 // Ends the shard's pass; errors name the replica, the device and the shard.
 void Learner::close_shard(int shard, std::int64_t minibatch, const WrittenLoss& loss) {
   // The gradient of such a loss would spoil the sums of all shards.
   if (!std::isfinite(loss.loss)) {
     const ShardRows rows = batch_.rows_of_minibatch(shard, minibatch);
-    throw RunError(
-        concat(who(shard, replica_.placement()), ": the loss of minibatch ", minibatch, " is ", loss.loss, ". ",
-               why_not_finite({.parts = loss.parts, .rows = rows, .name_of_row = name_of_row_}, replica_.module())));
+    throw RunError(concat(who(shard, replica_.placement()), ": the loss of minibatch ", minibatch, " is ", loss.loss,
+                          ". ",
+                          why_not_finite({.parts = loss.parts, .rows = rows, .names = names_}, replica_.module())));
   }
   try {
     const Span span("add gradients");

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "tandem/learner/batch_names.h"
 #include "tandem/learner/loaded_batch.h"
 #include "tandem/model/shard_random.h"
 #include "tandem/sync/replica.h"
@@ -55,9 +56,9 @@ class Learner {
   /// Losses and backward passes of minibatch `minibatch` of every shard, then the strategy's step. Throws RunError
   /// naming the remedy when a shard's forward drew from torch's default generator while there is more than one shard
   /// and rng is kShards, when a loss is no scalar, or when it is not finite: the error names the part of the loss
-  /// (LossParts) and the element of the shard's rows that were not finite, or the largest. `lr_factor` multiplies the
-  /// learning rate of this step alone. All replicas make the same steps in the same order; `limits` bound the waits for
-  /// them.
+  /// (LossParts) and the element of the shard's rows that were not finite, or the largest. An error about gradients
+  /// that are not finite tells of such an element, too, where this replica has one. `lr_factor` multiplies the learning
+  /// rate of this step alone. All replicas make the same steps in the same order; `limits` bound the waits for them.
   LearnerReport step(std::int64_t minibatch, const LossFunction& loss, double lr_factor, const Limits& limits);
   /// A step as above with gradients that `gradients` writes itself, in place of the backward passes. Its report has no
   /// shard_outputs.
@@ -67,9 +68,8 @@ class Learner {
   [[nodiscard]] std::uint64_t passes() const { return passes_; }
   /// A resumed run sets the number of its checkpoint, and then shuffles as it would have done.
   void set_passes(std::uint64_t passes) { passes_ = passes; }
-  /// How errors name a row of a shard's loaded columns: "environment 3, step 17", say. Without, or
-  /// where it returns nothing, by its number.
-  void name_rows(std::function<std::string(int shard, std::int64_t row)> name) { name_of_row_ = std::move(name); }
+  /// How errors call the numbers of the batches. Without, by the names of columns and the numbers of rows.
+  void name_batch(BatchNames names) { names_ = std::move(names); }
   /// Valid rows of this replica's shards in all steps so far; each pass over a row counts.
   [[nodiscard]] std::int64_t rows_trained() const { return rows_trained_; }
   /// Counts of the gradients that this replica has offered so far.
@@ -82,6 +82,8 @@ class Learner {
                            const Pass& pass);
   // Throws RunError when the shard's loss drew from the generator that all shards share.
   void require_own_random(const model::ShardRandomScope& random, int shard) const;
+  // The strategy's step; its error about gradients gets what the shards' rows say about them.
+  [[nodiscard]] sync::StepReport step_strategy(std::int64_t minibatch, double lr_factor, const Limits& limits);
   // Hands the shard's gradients and loss to the strategy.
   void close_shard(int shard, std::int64_t minibatch, const WrittenLoss& loss);
 
@@ -89,7 +91,7 @@ class Learner {
   sync::Strategy& strategy_;
   const LearnerOptions options_;
   LoadedBatch batch_;
-  std::function<std::string(int shard, std::int64_t row)> name_of_row_;
+  BatchNames names_;
   // The counts go on over batches; nothing resets them.
   std::uint64_t passes_ = 0;
   std::int64_t rows_trained_ = 0;

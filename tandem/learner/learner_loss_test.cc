@@ -83,7 +83,8 @@ TEST(LearnerLossTest, ALossThatIsNotFiniteNamesItsPartAndTheElementThatMadeIt) {
     try {
       team.run([&](Member& member) {
         member.learner.batch().load(batch, 8, Tail::kDrop);
-        member.learner.name_rows([](int shard, std::int64_t row) { return concat("sample ", 100 * shard + row); });
+        member.learner.name_batch(
+            {.row = [](int shard, std::int64_t row) { return concat("sample ", 100 * shard + row); }});
         member.learner.begin_pass(Order::kShuffled);
         const auto loss = [&](const ShardBatch& rows) {
           const double infinite = rows.shard == 1 ? INFINITY : 1;
@@ -112,6 +113,41 @@ TEST(LearnerLossTest, ALossThatIsNotFiniteNamesItsPartAndTheElementThatMadeIt) {
                                 ::testing::Not(lr)));
   EXPECT_THAT(failure(3, 1e9), AllOf(begins, HasSubstr("The largest parameter is 1e+09, of 'weight': the training has "
                                                        "diverged; a smaller learning rate")));
+}
+
+// The square root of 0 has an infinite slope: the loss is finite, and the error comes from the mean of the gradients.
+TEST(LearnerLossTest, AGradientThatIsNotFiniteTellsOfTheGivenElementThatIsTooLarge) {
+  const auto failure = [](double element, bool is_given) {
+    ReplicaTeam team = make_scale_team(2, 1);
+    Batch batch = four_rows_a_shard(2);
+    batch.columns[0].second[6][1] = element;
+    try {
+      team.run([&](Member& member) {
+        member.learner.batch().load(batch, 8, Tail::kDrop);
+        member.learner.name_batch({.row = {}, .column = [is_given](const std::string& name, std::size_t nth) {
+                                     return ColumnName{.text = concat("leaf ", nth, " of ", name),
+                                                       .is_given = is_given,
+                                                       .next_step = "Show less"};
+                                   }});
+        member.learner.begin_pass(Order::kSequential);
+        const auto loss = [&](const ShardBatch&) {
+          const torch::Tensor weight = scale_of(member).weight;
+          return ShardLoss{.loss = (weight - weight.detach()).sqrt().sum(), .weight = 4, .outputs = {}};
+        };
+        (void)member.learner.step(0, LossFunction(loss), 1.0, sync::kNoLimits);
+      });
+    } catch (const RunError& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  const auto begins = AllOf(HasSubstr("the gradient of 'weight'"), HasSubstr("is not finite"));
+  EXPECT_THAT(failure(-2e6, true),
+              AllOf(begins, HasSubstr("shard 1: Of what it was computed from, leaf 0 of x in row 2, "
+                                      "element 1 of the shard is -2e+06, and losses and gradients "
+                                      "grow with it. Show less")));
+  EXPECT_THAT(failure(-2e6, false), AllOf(begins, ::testing::Not(HasSubstr("computed from"))));
+  EXPECT_THAT(failure(9e5, true), AllOf(begins, ::testing::Not(HasSubstr("computed from"))));
 }
 
 // The loss itself goes round the parameter, whose gradient a backward pass would refuse before anybody looked at it.

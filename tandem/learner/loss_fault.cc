@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/nn/module.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <vector>
@@ -15,6 +16,8 @@ namespace {
 
 // The square of a larger number is beyond float32.
 constexpr double kLargest = 1.8e19;
+// Nothing is learned of numbers that are given in such a scale.
+constexpr double kAbsurd = 1e6;
 // Parameters of a training that goes well are much smaller.
 constexpr double kDiverged = 1e6;
 
@@ -56,33 +59,82 @@ struct RowsVerdict {
   bool are_the_cause = false;
 };
 
-// The columns' valid rows of the minibatch, gathered. The first element that is not finite counts most, then the
-// largest.
+// The first element that is not finite, or the largest, of columns of one kind.
+struct Worst {
+  Extreme extreme;
+  std::string where, next_step;
+
+  [[nodiscard]] bool is_finite() const { return std::isfinite(extreme.magnitude); }
+  [[nodiscard]] bool is_beyond_float32() const { return extreme.magnitude > kLargest; }
+};
+
+// Looks at columns one after the other, and keeps apart what was given to the training.
+class Search {
+ public:
+  explicit Search(const LossFault& fault) : fault_(fault) {}
+
+  // `chosen`: rows of `numbers` in the column or state that they are of; empty: all.
+  void look(const std::string& kind, const std::string& name, const at::Tensor& numbers,
+            const std::vector<std::int64_t>& chosen) {
+    const auto nth = static_cast<std::size_t>(std::ranges::count(looked_at_, name));
+    looked_at_.push_back(name);
+    const std::optional<Extreme> its = extreme_of(numbers);
+    if (!its) return;
+    ColumnName called{.text = concat(kind, " '", name, "'")};
+    if (fault_.names.column) called = fault_.names.column(name, nth);
+    Worst& worst = called.is_given ? given_ : made_;
+    if (its->magnitude <= worst.extreme.magnitude) return;
+    const std::int64_t dims = called.dims_of_row.value_or(numbers.dim() - 1);
+    std::int64_t elements = 1;
+    for (std::int64_t dim = numbers.dim() - dims; dim < numbers.dim(); ++dim) elements *= numbers.size(dim);
+    const std::int64_t at = its->at / elements, row = chosen.empty() ? at : chosen[static_cast<std::size_t>(at)];
+    const std::string row_name = fault_.names.row ? fault_.names.row(fault_.rows.shard, row) : "";
+    worst = {.extreme = *its,
+             .where = concat(called.text, " in row ", row, elements > 1 ? concat(", element ", its->at % elements) : "",
+                             " of the shard", row_name.empty() ? "" : concat(" (", row_name, ")")),
+             .next_step = called.next_step};
+  }
+
+  [[nodiscard]] const Worst& given() const { return given_; }
+  // What is not finite, else what is too large, and of both what was given first.
+  [[nodiscard]] const Worst& worst() const {
+    for (const Worst* each : {&given_, &made_}) {
+      if (!each->is_finite()) return *each;
+    }
+    for (const Worst* each : {&given_, &made_}) {
+      if (each->is_beyond_float32()) return *each;
+    }
+    return given_.extreme.magnitude > made_.extreme.magnitude ? given_ : made_;
+  }
+
+ private:
+  const LossFault& fault_;
+  std::vector<std::string> looked_at_;
+  Worst given_, made_;
+};
+
+// The columns' valid rows of the minibatch, gathered, and the states of the whole shard.
 RowsVerdict about_rows(const LossFault& fault) {
   const ShardRows& rows = fault.rows;
   std::vector<std::int64_t> chosen;
   for (std::int64_t i = 0; i < rows.valid_rows; ++i) chosen.push_back(rows.row(i));
   if (chosen.empty()) return {};
-  Extreme worst;
-  std::string where;
-  for (const auto& [name, column] : rows.columns) {
-    const at::Tensor mine = column.index_select(0, at::tensor(chosen, at::kLong).to(column.device()));
-    const std::optional<Extreme> its = extreme_of(mine);
-    if (!its || its->magnitude <= worst.magnitude) continue;
-    worst = *its;
-    const std::int64_t elements = mine.numel() / mine.size(0);
-    const std::int64_t row = chosen[static_cast<std::size_t>(worst.at / elements)];
-    const std::string row_name = fault.name_of_row ? fault.name_of_row(rows.shard, row) : "";
-    where = concat("column '", name, "' in row ", row, elements > 1 ? concat(", element ", worst.at % elements) : "",
-                   " of the shard", row_name.empty() ? "" : concat(" (", row_name, ")"));
-  }
-  if (where.empty()) return {};
-  const bool is_finite = std::isfinite(worst.magnitude);
-  if (is_finite && worst.magnitude <= kLargest)
-    return {.text = concat("What it was computed from is finite, at most ", worst.magnitude, ". ")};
-  return {.text = concat("Of what it was computed from, ", where, " is ", worst.value,
-                         is_finite ? ", whose square is beyond float32. " : ". "),
-          .are_the_cause = true};
+  Search search(fault);
+  for (const auto& [name, column] : rows.columns)
+    search.look("column", name, column.index_select(0, at::tensor(chosen, at::kLong).to(column.device())), chosen);
+  for (const auto& [name, state] : rows.states) search.look("state", name, state, {});
+  const Worst &worst = search.worst(), &given = search.given();
+  if (worst.where.empty()) return {};
+  const auto next = [](const Worst& its) { return its.next_step.empty() ? "Mend it where it is made" : its.next_step; };
+  if (!worst.is_finite() || worst.is_beyond_float32())
+    return {.text = concat("Of what it was computed from, ", worst.where, " is ", worst.extreme.value,
+                           worst.is_finite() ? ", whose square is beyond float32. " : ". ", next(worst)),
+            .are_the_cause = true};
+  if (given.extreme.magnitude > kAbsurd)
+    return {.text = concat("Of what it was computed from, ", given.where, " is ", given.extreme.value,
+                           ", and losses and gradients grow with it. ", next(given)),
+            .are_the_cause = true};
+  return {.text = concat("What it was computed from is finite, at most ", worst.extreme.magnitude, ". ")};
 }
 
 std::string about_parameters(const torch::nn::Module& module) {
@@ -110,8 +162,13 @@ std::string why_not_finite(const LossFault& fault, const torch::nn::Module& modu
   const at::NoGradGuard no_grad;
   const RowsVerdict rows = about_rows(fault);
   // Where what came in is the cause, parameters need not be looked at.
-  return concat(about_parts(fault.parts), rows.text,
-                rows.are_the_cause ? "Mend it where it is made" : about_parameters(module));
+  return concat(about_parts(fault.parts), rows.text, rows.are_the_cause ? "" : about_parameters(module));
+}
+
+std::string absurd_rows(const LossFault& fault) {
+  const at::NoGradGuard no_grad;
+  const RowsVerdict rows = about_rows(fault);
+  return rows.are_the_cause ? rows.text : "";
 }
 
 }  // namespace tandem::learner

@@ -3,10 +3,9 @@
 //
 // Threads: the replica's.
 #pragma once
-#include <cstdint>
-#include <functional>
 #include <string>
 
+#include "tandem/learner/batch_names.h"
 #include "tandem/learner/loaded_batch.h"
 
 namespace torch::nn {
@@ -16,14 +15,18 @@ class Module;
 namespace tandem::learner {
 
 struct LossFault {
-  LossParts parts{};                                                           // those without a name are left out
-  const ShardRows& rows;                                                       // that the loss is of
-  const std::function<std::string(int shard, std::int64_t row)>& name_of_row;  // Learner::name_rows(); may be empty
+  LossParts parts{};      // those without a name are left out
+  const ShardRows& rows;  // that the loss is of
+  const BatchNames& names;
 };
 
 /// Sentences about the first part that is not finite; the first element of the rows that is not finite, or the largest
-/// where its square is beyond float32; and parameters that are not finite or large, which alone speak for a learning
-/// rate that is too high.
+/// where its square is beyond float32, or where it was given to the training and is beyond any scale that one learns
+/// from; and parameters that are not finite or large, which alone speak for a learning rate that is too high.
 [[nodiscard]] std::string why_not_finite(const LossFault& fault, const torch::nn::Module& module);
+
+/// The sentence about such an element alone; empty where there is none. For gradients that are not finite, though the
+/// loss was.
+[[nodiscard]] std::string absurd_rows(const LossFault& fault);
 
 }  // namespace tandem::learner

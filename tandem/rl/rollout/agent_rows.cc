@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "tandem/base/check.h"
+#include "tandem/rl/rollout/act_on.h"
 #include "tandem/rl/rollout/fragment.h"
 
 namespace tandem::rl {
@@ -54,9 +55,9 @@ AgentRows::AgentRows(const Spec& spec, std::size_t agents, std::size_t envs, boo
 // Actors act for all rows, so the state of those whose agent waits is put back.
 void AgentRows::act(Actor& actor) {
   const at::Tensor present = actor.state();
-  if (!present.defined()) return actor.act(observation, action_mask, decisions());
+  if (!present.defined()) return act_on(spec_, actor, observation, action_mask, decisions());
   state.copy_(present);
-  actor.act(observation, action_mask, decisions());
+  act_on(spec_, actor, observation, action_mask, decisions());
   const auto size = static_cast<std::size_t>(present.size(1));
   for (std::size_t row = 0; row < rows(); ++row) {
     if (acts[row] == 0)

@@ -10,6 +10,7 @@
 #include "tandem/base/text.h"
 #include "tandem/concurrency/trace.h"
 #include "tandem/rl/env/state_bytes.h"
+#include "tandem/rl/rollout/act_on.h"
 #include "tandem/rl/rollout/group_results.h"
 
 namespace tandem::rl {
@@ -204,7 +205,7 @@ void RolloutWorker::act(int t) {
     decisions.box = fragment_->action.data_ptr<float>() + stride;
   }
   const at::Tensor mask = fragment_->action_mask.defined() ? fragment_->action_mask[t] : at::Tensor();
-  actor_->act(fragment_->observation_at(t), mask, decisions);
+  act_on(group_->spec(), *actor_, fragment_->observation_at(t), mask, decisions);
 }
 
 // The fragment keeps the actions that the policy drew; the environments get them within bounds.

@@ -11,6 +11,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/model/norm.h"
+#include "tandem/sync/not_finite.h"
 
 namespace tandem::sync {
 namespace {
@@ -55,21 +56,22 @@ std::int64_t count_untouched(const Sums& sums) {
                    c10::IntArrayRef(slot_of(sums.parameters, *bad).shape), " summed over ", sums.of)
           : "the global norm of the gradients";
   if (!whose.losses.empty()) {
-    throw RunError(
+    throw GradientNotFinite(
         concat("step ", step, ": the loss was not finite on ", whose.losses, ", and so ", which, " is not. ",
                "Look at what that loss is made of: an element of the batch that is not finite, a division by ",
                "zero, the logarithm of zero, or a number beyond the range of its dtype.", whose.gradients,
                " The parameters are those of step ", step, "."));
   }
   if (bad) {
-    throw RunError(concat("step ", step, ": ", which, " is not finite",
-                          sums.compression.empty() ? "" : concat(" after ", sums.compression), ".", whose.gradients,
-                          " The learning rate may be too high, or the loss divides by zero. The parameters are ",
-                          "those of step ", step, "."));
+    throw GradientNotFinite(
+        concat("step ", step, ": ", which, " is not finite",
+               sums.compression.empty() ? "" : concat(" after ", sums.compression), ".", whose.gradients,
+               " The learning rate may be too high, or the loss divides by zero. The parameters are ", "those of step ",
+               step, "."));
   }
-  throw RunError(concat("step ", step,
-                        ": the global norm of the gradients overflows, though every element is finite; lower the",
-                        " learning rate or scale the loss down"));
+  throw GradientNotFinite(
+      concat("step ", step, ": the global norm of the gradients overflows, though every element is finite; lower the",
+             " learning rate or scale the loss down"));
 }
 
 }  // namespace

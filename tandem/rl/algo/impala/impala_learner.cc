@@ -10,6 +10,7 @@
 #include "tandem/base/text.h"
 #include "tandem/model/state_hash.h"
 #include "tandem/rl/algo/loss_parts.h"
+#include "tandem/rl/algo/name_columns.h"
 #include "tandem/rl/algo/run_parts.h"
 
 // How a step comes about: step() hands the batch to all replicas' threads. Each loads its shards as one pass in their
@@ -26,6 +27,20 @@ void require_reproducible(const sync::StrategyOptions& strategy, int replicas) {
   throw ConfigError(concat("the learner has ", replicas,
                            " replicas, which all make each step; use replicated, divided or parameter_server, or one "
                            "replica"));
+}
+
+// Rows of columns and of states are the steps of a fragment, of all environments each, or else decisions, which
+// messages number.
+void name_batches(learner::Learner& learner, const Spec& spec, BatchesOf batches) {
+  learner::BatchNames names{
+      .row = {}, .column = [&spec](const std::string& name, std::size_t nth) { return name_column(spec, name, nth); }};
+  if (batches == BatchesOf::kTrajectories) {
+    names.row = [&learner](int shard, std::int64_t row) {
+      const std::int64_t envs = learner.batch().rows_of_minibatch(shard, 0).states.front().second.size(2);
+      return concat("environment ", row % envs, " of its batch, step ", row / envs, " of the rollout, from 0");
+    };
+  }
+  learner.name_batch(std::move(names));
 }
 
 }  // namespace
@@ -57,6 +72,7 @@ ImpalaLearner::ImpalaLearner(const ImpalaSetup& setup, const LearnedPolicy& lear
     seat.weights = weights_of(*seat.policy);
     if (setup_.appo) build_target(seat, learned.build());
     build_gradients(seat, team_->member(placement.local).replica);
+    name_batches(team_->member(placement.local).learner, seat.policy->spec(), learned.batches);
   }
 }
 

@@ -11,6 +11,7 @@
 #include "tandem/base/text.h"
 #include "tandem/concurrency/trace.h"
 #include "tandem/rl/algo/loss_parts.h"
+#include "tandem/rl/algo/name_columns.h"
 
 namespace tandem::rl {
 namespace {
@@ -65,11 +66,14 @@ Ppo::Ppo(learner::Member member, ActorCritic& policy, const PpoOptions& options,
            .option = "ppo.kernel",
            .no_replay = options.fragments == Fragments::kUneven ? "minibatches differ in their rows" : "",
            .set = set})) {
-  member_.learner.name_rows([this](int shard, std::int64_t row) {
-    if (fragment_envs_ == 0) return std::string();
-    return concat("environment ", shard * fragment_envs_ + row % fragment_envs_, ", step ", row / fragment_envs_,
-                  " of the rollout, from 0");
-  });
+  member_.learner.name_batch({.row =
+                                  [this](int shard, std::int64_t row) {
+                                    if (fragment_envs_ == 0) return std::string();
+                                    return concat("environment ", shard * fragment_envs_ + row % fragment_envs_,
+                                                  ", step ", row / fragment_envs_, " of the rollout, from 0");
+                                  },
+                              .column = [&policy](const std::string& name,
+                                                  std::size_t nth) { return name_column(policy.spec(), name, nth); }});
   if (gradients_.way == GradientWay::kFused) {
     fused_ = std::make_unique<FusedPpo<float>>(dynamic_cast<MlpPolicy&>(policy), set);
   } else if (gradients_.way == GradientWay::kReplayed) {
