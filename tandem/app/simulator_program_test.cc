@@ -152,6 +152,48 @@ TEST_F(SimulatorProgramTest, OptionsOfAnEnvironmentAreListedTrainedWithRecordedA
   EXPECT_EQ(state("a"), state("c"));
 }
 
+TEST_F(SimulatorProgramTest, WrappersAreListedTrainedWithRecordedAndPlayed) {
+  EXPECT_THAT(run({"envs", "Hall-v0"}).out,
+              AllOf(HasSubstr("--env-wrapper NAME=VALUE"), HasSubstr("frame_skip=N[:max]")));
+  EXPECT_THAT(run({"check", "Hall-v0", "--env-wrapper", "frame_stack=3", "--steps", "100"}).out,
+              HasSubstr("obs float32[3, 1]"));
+  const std::vector<std::string> given{"--env-wrapper",  "frame_skip=2", "--env-wrapper",
+                                       "reward_scale=3", "--set",        "ppo.learning_rate_schedule=constant"};
+  ASSERT_EQ(train("a", "Hall-v0", given).code, 0) << train("b", "Hall-v0", given).err;
+  EXPECT_THAT(read_file(folder / "a/config.yaml"), HasSubstr("env_wrappers: [frame_skip=2, reward_scale=3]"));
+  const JsonValue trained = summary_of("a");
+  EXPECT_EQ(trained.at("episode_return_mean").as_double(), 24);
+  EXPECT_EQ(trained.at("episode_length_mean").as_double(), 4);
+  EXPECT_EQ(trained.at("env/unwrapped_return").as_double(), 8);
+  const Outcome played = run({"eval", at("a"), "--episodes", "2", "--json"});
+  ASSERT_EQ(played.code, 0) << played.err;
+  EXPECT_EQ(read_json(played.out).at("return_mean").as_double(), 24);
+  const Outcome resumed = run({"resume", at("a"), "--total-steps", "128"});
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  std::vector<std::string> whole = given;
+  whole.insert(whole.end(), {"--total-steps", "128"});
+  ASSERT_EQ(train("c", "Hall-v0", whole).code, 0);
+  EXPECT_EQ(summary_of("a").at("state_sha256").as_string(), summary_of("c").at("state_sha256").as_string());
+}
+
+TEST_F(SimulatorProgramTest, WrappersThatDoNotFitAreToldBeforeAnyWork) {
+  const Outcome wrong = train("a", "Hall-v0", {"--env-wrapper", "time_limt=2", "--env-wrapper", "reward_scale=0"});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.err, AllOf(HasSubstr("env_wrappers"), HasSubstr("did you mean 'time_limit'?"), HasSubstr("not 0")));
+  EXPECT_FALSE(std::filesystem::exists(folder / "a"));
+  const Outcome option = train("a", "Hall-v0", {"--env-option", "width=9", "--env-wrapper", "grey"});
+  EXPECT_THAT(option.err, AllOf(HasSubstr("env_options"), ::testing::Not(HasSubstr("grey:"))));
+  const std::string yaml = at("a.yaml");
+  write_file(yaml,
+             "env: Hall-v0\nenv_wrappers: [frame_stack: 2, flatten, reward_clip: -1..0.5]\ntotal_steps: 32\n"
+             "rollout_steps: 16\nnum_envs: 2\n");
+  const Outcome from_file = run({"train", yaml, "--run-dir", at("y"), "--minibatches", "2"});
+  ASSERT_EQ(from_file.code, 0) << from_file.err;
+  EXPECT_EQ(summary_of("y").at("episode_return_mean").as_double(), 4);
+  EXPECT_THAT(read_file(folder / "y/config.yaml"),
+              HasSubstr("env_wrappers: [frame_stack=2, flatten, reward_clip=-1..0.5]"));
+}
+
 TEST_F(SimulatorProgramTest, OptionsThatAnEnvironmentDoesNotTakeAreToldBeforeAnyWork) {
   const Outcome wrong =
       train("a", "Hall-v0", {"--env-option", "pya=1", "--env-option", "width=9", "--env-option", "pay"});

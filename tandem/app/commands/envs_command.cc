@@ -122,7 +122,7 @@ std::string options_text(const std::vector<rl::EnvOption>& options) {
 std::string wrappers_text() {
   std::string text = "\nWrappers (--env-wrapper NAME=VALUE; the first one is nearest to the environment):\n";
   for (const rl::WrapperInfo& wrapper : rl::known_wrappers())
-    text += concat("  ", align_left(wrapper.name + wrapper.takes, 36), " ", wrapper.help, "\n");
+    text += concat("  ", align_left(wrapper.name + wrapper.takes, 38), " ", wrapper.help, "\n");
   return text;
 }
 

@@ -84,6 +84,20 @@ TEST_F(YamlSourceTest, AMappingOrNullIsNoValue) {
                           "ppo.gamma = null (a.yaml:4): expected a number from 0 to 1"));
 }
 
+// The order is that of the file.
+TEST_F(YamlSourceTest, MappingsInAListAreItsElements) {
+  EXPECT_THAT(table.assign(read("env_wrappers: [frame_skip: 4:max, flatten, reward_clip: -1..1]\n"
+                                "env_options: {b: 1, a: uniform(1, 2)}\n")
+                               .settings),
+              IsEmpty());
+  EXPECT_THAT(options.env_wrappers, ElementsAre("frame_skip=4:max", "flatten", "reward_clip=-1..1"));
+  EXPECT_THAT(options.env_options, ElementsAre("b=1", "a=uniform(1, 2)"));
+  EXPECT_THAT(table.assign(read("env_wrappers:\n- resize: 84x84@pixels\n- grey:\n").settings), IsEmpty());
+  EXPECT_THAT(options.env_wrappers, ElementsAre("resize=84x84@pixels", "grey"));
+  EXPECT_THAT(table.assign(read("env_wrappers: [frame_stack: [4]]\n").settings),
+              ElementsAre("env_wrappers = {...} (a.yaml:1): expected a list of text"));
+}
+
 TEST_F(YamlSourceTest, AliasesOfAliasesAreNotFollowed) {
   std::string text = "a0: &a0 {x: 1}\n";
   for (int i = 1; i < 40; ++i) {

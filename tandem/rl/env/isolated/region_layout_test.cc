@@ -113,6 +113,7 @@ TEST(BellTest, AWaitEndsWithTheOtherSideOrTheDeadline) {
 TEST(WorkerTaskTest, IsReadAsItWasWritten) {
   const WorkerTask task{.env = "Hover-v0",
                         .options = {{"gravity", "uniform(1, \"2\")"}},
+                        .wrappers = {"frame_skip=4", "frame_stack=2:zero@left"},
                         .plugins = {"/a b/\"c\".so"},
                         .environments = 8,
                         .restarts = 3};

@@ -66,11 +66,11 @@ class ShownElements final : public EnvGroup {
 
  private:
   // The inner group writes observations to memory of ours, and all else straight to the caller.
-  [[nodiscard]] EnvArrays inner_arrays(const EnvArrays& out) const {
-    EnvArrays arrays = out;
-    arrays.observation = whole_.arrays().observation;
-    if (!out.final_observation.empty()) arrays.final_observation = whole_.arrays().final_observation;
-    return arrays;
+  [[nodiscard]] const EnvArrays& inner_arrays(const EnvArrays& out) {
+    arrays_ = out;  // takes no memory but the first time
+    arrays_.observation = whole_.arrays().observation;
+    if (!out.final_observation.empty()) arrays_.final_observation = whole_.arrays().final_observation;
+    return arrays_;
   }
   // Copies the shown elements of one row. `whole` holds rows of the inner group, and `out` rows of this one.
   void show(const std::vector<std::byte*>& whole, std::size_t row, const std::vector<std::byte*>& out) const {
@@ -88,6 +88,7 @@ class ShownElements final : public EnvGroup {
   const std::vector<std::size_t> shown_;
   // Memory for the observations of the inner group.
   const EnvBuffers whole_;
+  EnvArrays arrays_;
   const Spec spec_;
 };
 

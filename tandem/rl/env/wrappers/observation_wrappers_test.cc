@@ -61,6 +61,19 @@ TEST(RescaleObservationTest, BringsElementsFromTheirBoundsToTheRange) {
   EXPECT_FLOAT_EQ(tally.last_seen()[1], 2.0F / 7 - 1);
 }
 
+TEST(RescaleObservationTest, WhatIsFarBeyondItsBoundsIsAFault) {
+  struct Narrow {
+    static Spec spec() {
+      return {.id = "Narrow-v0", .observation = {{.low = {0}, .high = {1e-30}}}, .action = Discrete{1}};
+    }
+    float reset(NumpyGenerator& /*random*/) { return 0; }
+    StepResult<float> step(std::int64_t /*action*/) { return {1e10F}; }
+  };
+  Wrapped<Narrow> narrow({"rescale_observation"});
+  EXPECT_EQ(narrow.seen()[0], -1);
+  EXPECT_THROW(narrow.step(0), EnvError);
+}
+
 TEST(RescaleObservationTest, PixelsBecomeFloatsAndChoicesStay) {
   Wrapped<Pictures> scaled({"rescale_observation=0..1"}), plain({});
   EXPECT_EQ(scaled.group().spec().observation[0].type, ElementType::kFloat32);

@@ -2,7 +2,9 @@
 #include <utility>
 #include <vector>
 
+#include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/rl/env/env_faults.h"
 #include "tandem/rl/env/wrappers/affine.h"
 #include "tandem/rl/env/wrappers/element_types.h"
 #include "tandem/rl/env/wrappers/leaf_map.h"
@@ -22,6 +24,10 @@ class RescaleMap final : public LeafMap {
       const auto from = elements_at<decltype(element)>(own, own_.count());
       const auto to = elements_at<float>(shown, own_.count());
       for (std::size_t i = 0; i < lines_.size(); ++i) to[i] = lines_[i].forward(static_cast<float>(from[i]));
+      const auto at = first_not_finite(std::span<const float>(to));
+      if (at)
+        throw EnvError(concat("element ", *at, " of observation leaf '", own_.name, "' is ", to[*at],
+                              " once it is rescaled, because it is ", from[*at], ", far beyond its bounds"));
     });
   }
 

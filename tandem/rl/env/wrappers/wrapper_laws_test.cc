@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "tandem/rl/env/canvas.h"
 #include "tandem/rl/env/env_registry.h"
 #include "tandem/rl/env/restarting_envs.h"
 #include "tandem/rl/env/testing/sound.h"
@@ -296,6 +297,26 @@ TEST(WrapperLawsTest, ALastStepEndsTheEpisode) {
     const std::array<RowStep, 2> which{RowStep::kLastStep, RowStep::kStep};
     (void)rows.step_rows(1, which);
     EXPECT_TRUE(rows.ended(0));
+  });
+}
+
+// Where environments tell of ends at all.
+TEST(WrapperLawsTest, EveryEndIsToldOnce) {
+  for_all([](const auto& make) {
+    Rows rows(make(2), 0);
+    if (!rows.group().can_render()) return;
+    std::array<int, 2> told{}, seen{};
+    rows.group().watch_ends([&](int env) {
+      ++told.at(static_cast<std::size_t>(env));
+      Canvas canvas;
+      rows.group().render(env, canvas);
+    });
+    (void)rows.reset();
+    for (std::size_t t = 1; t <= kSteps; ++t) {
+      (void)rows.step(t);
+      for (std::size_t e = 0; e < 2; ++e) seen.at(e) += static_cast<int>(rows.ended(e));
+    }
+    EXPECT_EQ(told, seen);
   });
 }
 
