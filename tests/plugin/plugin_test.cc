@@ -67,6 +67,28 @@ TEST(PluginTest, WhatItsEnvironmentsThrowIsAnEnvErrorHereAsWell) {
   }
 }
 
+// A time limit asks a group of the plugin's by its type whether it can end episodes (steps_by_row.h). If it did not
+// find out, the second episode would draw from a generator of its own.
+TEST(PluginTest, WrappersAskItsGroupsWhatTheyCan) {
+  constexpr int kCoins = 16;
+  EnvRegistry plain, limited;
+  for (EnvRegistry* registry : {&plain, &limited}) registry->load_plugin(plugin("good"));
+  limited.set_wrappers("Coin-v0", {"time_limit=4"});
+  const auto tosses_after = [&](const EnvRegistry& registry, int steps) {
+    const auto group = registry.make("Coin-v0", kCoins);
+    EnvBuffers buffers(*group);
+    std::vector<std::uint64_t> seeds;
+    for (std::uint64_t seed = 1; seed <= kCoins; ++seed) seeds.push_back(seed);
+    group->reset(seeds, buffers.arrays());
+    const std::vector<std::int64_t> guesses(kCoins, 1);
+    for (int step = 0; step < steps; ++step) group->step({.discrete = guesses.data()}, buffers.arrays());
+    std::vector<float> tosses;
+    for (std::size_t e = 0; e < kCoins; ++e) tosses.push_back(buffers.observation<float>(e)[0]);
+    return tosses;
+  };
+  EXPECT_EQ(tosses_after(limited, 4), tosses_after(plain, 5)) << "a reset is one more toss";
+}
+
 TEST(PluginTest, EnvironmentsOfOneAndOfSeveralAgentsCanComeTogether) {
   EnvRegistry registry = EnvRegistry::native();
   registry.load_plugin(plugin("agents"));
