@@ -89,14 +89,15 @@ enum class StackPadding { kFirst, kZero };
 /// same bytes. `leaf`: only the leaf of that name; empty: all leaves.
 [[nodiscard]] EnvWrapper frame_stack(std::int64_t frames, StackPadding padding, const std::string& leaf);
 
-/// Shows all leaves as one of float32, "obs", one behind the other; as FlattenObservation. Numbers stay as they are,
+/// Shows all leaves as one of float32, or of float64 where a leaf is, "obs", one behind the other; as
+/// FlattenObservation. Numbers stay as they are,
 /// but an int64 element with bounds low .. high becomes high - low + 1 elements of which one is 1, as policies of
 /// Tandem's and gymnasium's flatten of a Discrete space do. An int64 leaf without bounds is refused.
 [[nodiscard]] EnvWrapper flatten();
 
-/// Brings the elements of float32 and uint8 leaves from the leaf's bounds to `range`, as float32; as RescaleObservation
-/// (of uint8, gymnasium's shows nothing that is of use). Leaves with an element without finite bounds cannot be
-/// changed.
+/// Brings the elements of float32, float64 and uint8 leaves from the leaf's bounds to `range`, as float32; as
+/// RescaleObservation (of uint8, gymnasium's shows nothing that is of use). Leaves with an element without finite
+/// bounds cannot be changed.
 [[nodiscard]] EnvWrapper rescale_observation(const ValueRange& range, const std::string& leaf);
 
 /// Shows uint8 images of three colours, [3, height, width] or [height, width, 3], as [1, height, width]; as

@@ -30,9 +30,16 @@ std::int64_t options_of(const Leaf& leaf, std::size_t element) {
   return static_cast<std::int64_t>(options);
 }
 
+// float64 where a leaf has it, since float32 would not hold its values.
+ElementType flat_type(const Spec& inner) {
+  return std::ranges::find(inner.observation, ElementType::kFloat64, &Leaf::type) == inner.observation.end()
+             ? ElementType::kFloat32
+             : ElementType::kFloat64;
+}
+
 // The one leaf; bounds that no leaf has are left out.
 Spec flattened(const Spec& inner) {
-  Leaf flat{.name = "obs", .type = ElementType::kFloat32};
+  Leaf flat{.name = "obs", .type = flat_type(inner)};
   std::int64_t count = 0;
   for (const Leaf& leaf : inner.observation) {
     for (std::size_t i = 0; i < static_cast<std::size_t>(leaf.count()); ++i) {
@@ -58,8 +65,7 @@ Spec flattened(const Spec& inner) {
 class FlatGroup final : public WrappingGroup {
  public:
   explicit FlatGroup(std::unique_ptr<EnvGroup> inner_group)
-      : WrappingGroup(std::move(inner_group), "flatten", flattened),
-        row_elements_(static_cast<std::size_t>(spec().observation.front().count())) {
+      : WrappingGroup(std::move(inner_group), "flatten", flattened) {
     for (const Leaf& leaf : inner().spec().observation) {
       Part& part = parts_.emplace_back(Part{.leaf = leaf});
       part.now.resize(rows() * leaf.bytes());
@@ -102,30 +108,38 @@ class FlatGroup final : public WrappingGroup {
   };
 
   void show(std::vector<std::byte> Part::*memory, std::size_t e, const std::vector<std::byte*>& leaves) const {
-    float* to = reinterpret_cast<float*>(leaves.front()) + e * row_elements_;
-    for (const Part& part : parts_) {
-      with_element_type(part.leaf.type, [&](auto element) {
-        using Element = decltype(element);
-        const auto from = elements_at<Element>((part.*memory).data() + e * part.leaf.bytes(), part.leaf.count());
+    const Leaf& flat = spec().observation.front();
+    with_element_type(flat.type, [&](auto element) {
+      using Shown = decltype(element);
+      Shown* to = elements_at<Shown>(leaves.front() + e * flat.bytes(), flat.count()).data();
+      for (const Part& part : parts_) to = show_part(part, (part.*memory).data() + e * part.leaf.bytes(), to);
+    });
+  }
+  // Writes one row of a leaf, and returns what is behind it.
+  template <typename Shown>
+  static Shown* show_part(const Part& part, const std::byte* row, Shown* to) {
+    return with_element_type(part.leaf.type, [&](auto element) {
+      const auto from = elements_at<decltype(element)>(row, part.leaf.count());
+      for (std::size_t i = 0; i < from.size(); ++i) {
         if (part.options.empty()) {
-          for (const Element value : from) *to++ = static_cast<float>(value);
+          *to++ = static_cast<Shown>(from[i]);
         } else {
-          for (std::size_t i = 0; i < from.size(); ++i)
-            to = show_choice(part, i, static_cast<std::int64_t>(from[i]), to);
+          to = show_choice(part, i, static_cast<std::int64_t>(from[i]), to);
         }
-      });
-    }
+      }
+      return to;
+    });
   }
   // The inner group has compared choices with their bounds.
-  static float* show_choice(const Part& part, std::size_t element, std::int64_t value, float* to) {
+  template <typename Shown>
+  static Shown* show_choice(const Part& part, std::size_t element, std::int64_t value, Shown* to) {
     const std::int64_t options = part.options[element];
-    std::fill_n(to, options, 0.0F);
+    std::fill_n(to, options, Shown{0});
     const std::int64_t choice = value - static_cast<std::int64_t>(part.leaf.low[element]);
     if (choice >= 0 && choice < options) to[choice] = 1;
     return to + options;
   }
 
-  const std::size_t row_elements_;
   std::vector<Part> parts_;
   EnvArrays arrays_;
 };

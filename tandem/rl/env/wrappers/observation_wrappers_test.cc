@@ -40,6 +40,34 @@ TEST(FlattenTest, LaysLeavesBehindEachOtherAndShowsChoicesOneHot) {
   EXPECT_THAT(small.seen(), ElementsAre(7, 255, 0, 1, 0, 0, 1, -0.5F));
 }
 
+// A time whose steps float32 does not hold.
+struct Clock64 {
+  static constexpr double kBegin = 1.7e9;
+  static Spec spec() {
+    return {.id = "Clock64-v0",
+            .observation = {{.name = "time", .type = ElementType::kFloat64, .low = {kBegin}, .high = {kBegin + 1}},
+                            {.name = "mode", .type = ElementType::kInt64, .low = {0}, .high = {1}}},
+            .action = Discrete{1}};
+  }
+  using Shown = std::tuple<double, std::int64_t>;
+  Shown reset(NumpyGenerator& /*random*/) { return {kBegin, 0}; }
+  StepResult<Shown> step(std::int64_t /*action*/) { return {{kBegin + 0.25, 1}}; }
+};
+
+TEST(FlattenTest, ALeafOfFloat64KeepsItsValues) {
+  Wrapped<Clock64> clock({"flatten"});
+  EXPECT_EQ(describe(clock.group().spec().observation.front()), "obs float64[3]");
+  clock.step(0);
+  EXPECT_THAT(clock.seen<double>(), ElementsAre(Clock64::kBegin + 0.25, 0, 1));
+}
+
+TEST(RescaleObservationTest, ALeafOfFloat64IsRescaledBeforeItIsRounded) {
+  Wrapped<Clock64> clock({"rescale_observation"});
+  EXPECT_EQ(clock.group().spec().observation.front().type, ElementType::kFloat32);
+  clock.step(0);
+  EXPECT_THAT(clock.seen(), ElementsAre(-0.5F));
+}
+
 TEST(FlattenTest, AChoiceWithoutBoundsIsRefused) {
   struct Open {
     static Spec spec() {

@@ -32,7 +32,7 @@ class RescaledActions final : public WrappingGroup {
                       [&](const Spec& its) { return with_rescaled_actions(its, range); }) {
     const auto& own = std::get<Box>(inner().spec().action);
     for (std::size_t i = 0; i < own.low.size(); ++i) {
-      elements_.push_back({.line = Affine::between({.low = own.low[i], .high = own.high[i]}, range),
+      elements_.push_back({.line = Affine<float>::between({.low = own.low[i], .high = own.high[i]}, range),
                            .low = static_cast<float>(own.low[i]),
                            .high = static_cast<float>(own.high[i])});
     }
@@ -52,7 +52,7 @@ class RescaledActions final : public WrappingGroup {
 
  private:
   struct Element {
-    Affine line;
+    Affine<float> line;
     float low = 0, high = 0;
   };
   std::vector<Element> elements_;  // of one action

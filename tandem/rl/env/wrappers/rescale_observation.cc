@@ -1,4 +1,5 @@
 #include <cmath>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -12,28 +13,34 @@
 namespace tandem::rl {
 namespace {
 
+// Elements of 64 bits are rescaled in 64 bits, and rounded to float32 behind it: small steps of a large number count.
+template <typename Element>
+using RealOf = std::conditional_t<std::is_same_v<Element, double>, double, float>;
+
+template <typename Element>
 class RescaleMap final : public LeafMap {
  public:
   RescaleMap(const Leaf& own, const ValueRange& range) : own_(own) {
     for (std::int64_t i = 0; i < own.count(); ++i)
-      lines_.push_back(Affine::between(bounds_of(own, static_cast<std::size_t>(i)), range));
+      lines_.push_back(Affine<Real>::between(bounds_of(own, static_cast<std::size_t>(i)), range));
   }
 
   void show(const std::byte* own, std::byte* shown) override {
-    with_element_type(own_.type, [&](auto element) {
-      const auto from = elements_at<decltype(element)>(own, own_.count());
-      const auto to = elements_at<float>(shown, own_.count());
-      for (std::size_t i = 0; i < lines_.size(); ++i) to[i] = lines_[i].forward(static_cast<float>(from[i]));
-      const auto at = first_not_finite(std::span<const float>(to));
-      if (at)
-        throw EnvError(concat("element ", *at, " of observation leaf '", own_.name, "' is ", to[*at],
-                              " once it is rescaled, because it is ", from[*at], ", far beyond its bounds"));
-    });
+    const auto from = elements_at<Element>(own, own_.count());
+    const auto to = elements_at<float>(shown, own_.count());
+    for (std::size_t i = 0; i < lines_.size(); ++i)
+      to[i] = static_cast<float>(lines_[i].forward(static_cast<Real>(from[i])));
+    const auto at = first_not_finite(std::span<const float>(to));
+    if (at)
+      throw EnvError(concat("element ", *at, " of observation leaf '", own_.name, "' is ", to[*at],
+                            " once it is rescaled, because it is ", from[*at], ", far beyond its bounds"));
   }
 
  private:
+  using Real = RealOf<Element>;
+
   const Leaf own_;
-  std::vector<Affine> lines_;  // by element
+  std::vector<Affine<Real>> lines_;  // by element
 };
 
 std::string why_not_rescaled(const Leaf& leaf) {
@@ -62,7 +69,9 @@ EnvWrapper rescale_observation(const ValueRange& range, const std::string& leaf)
                                          .high = std::vector(count, range.high)};
                            },
                        .map = [range](const Leaf& own) -> std::unique_ptr<LeafMap> {
-                         return std::make_unique<RescaleMap>(own, range);
+                         return with_element_type(own.type, [&](auto element) -> std::unique_ptr<LeafMap> {
+                           return std::make_unique<RescaleMap<decltype(element)>>(own, range);
+                         });
                        }},
                       leaf);
 }
