@@ -27,6 +27,7 @@
 #include "tandem/base/last_word.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/departure.h"
+#include "tandem/rl/env/mujoco/mujoco_places.h"
 
 namespace tandem::app {
 namespace {
@@ -40,6 +41,18 @@ ExitCode run_command(const HelpCommand& command) {
 void arm_fault_of_environment() {
   const char* fault = std::getenv("TANDEM_FAULT");  // NOLINT(concurrency-mt-unsafe): no other thread yet
   if (fault != nullptr && *fault != '\0') arm_fault(parse_fault(fault));
+}
+
+// Libraries read no variables. A virtual environment is active where one of the last two is set.
+void tell_places_of_mujoco() {
+  const auto variable = [](const char* name) {
+    const char* text = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): no other thread yet
+    return std::string(text == nullptr ? "" : text);
+  };
+  const std::string environment = variable("VIRTUAL_ENV");
+  rl::set_mujoco_places({.library = variable("TANDEM_MUJOCO"),
+                         .models = variable("TANDEM_MUJOCO_MODELS"),
+                         .python = environment.empty() ? variable("CONDA_PREFIX") : environment});
 }
 
 // The output may be all that the command was for. A reader that went away has read enough.
@@ -71,6 +84,7 @@ int run_program(int argc, const char* const* argv, const rl::EnvRegistry& enviro
   register_native_algorithms();
   try {
     arm_fault_of_environment();
+    tell_places_of_mujoco();
     const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
     const rl::EnvRegistry all = with_python_kinds(environments);
     // A command without a function does not compile.

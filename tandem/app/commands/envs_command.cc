@@ -11,6 +11,7 @@
 #include "tandem/app/train/python_choice.h"
 #include "tandem/base/json_writer.h"
 #include "tandem/base/text.h"
+#include "tandem/rl/env/mujoco/mujoco_envs.h"
 #include "tandem/rl/env/wrappers/wrapper_list.h"
 
 namespace tandem::app {
@@ -259,7 +260,9 @@ ExitCode run_command(const EnvsCommand& command, rl::EnvRegistry environments) {
   } else if (command.name) {
     std::cout << printable(description(all.front()));
   } else {
-    std::cout << printable(concat(list(all, false), "\n", list(all, true), kinds_text(environments.kinds())));
+    const std::string no_mujoco = rl::why_no_mujoco();
+    std::cout << printable(concat(list(all, false), "\n", list(all, true), kinds_text(environments.kinds()),
+                                  no_mujoco.empty() ? "" : "\n", no_mujoco, no_mujoco.empty() ? "" : "\n"));
   }
   return ExitCode::kDone;
 }

@@ -65,6 +65,13 @@ class MetricsOf {
   /// Their order is that of listings and of EnvArrays::metrics. Names must differ; the progress shows the first two.
   MetricsOf(std::initializer_list<Field> fields) : fields_(fields) {}
 
+  /// These, and behind them others: for metrics that several structs share.
+  [[nodiscard]] MetricsOf with(const MetricsOf& others) const {
+    MetricsOf all = *this;
+    all.fields_.insert(all.fields_.end(), others.fields_.begin(), others.fields_.end());
+    return all;
+  }
+
   /// With the functions, for the adapters.
   [[nodiscard]] const std::vector<Field>& fields() const { return fields_; }
   /// The same without the functions, as Spec::metrics has them.

@@ -101,9 +101,11 @@ template <typename Options>
 class OptionsOf {
  public:
   /// An option, and how it is set. Written as {"gravity", &Options::gravity, "help", limits}; `limits` may be left out.
+  /// The member may be one of a base of `Options`.
   struct Field {
-    template <typename Member>
-    Field(std::string name, Member Options::*member, std::string help, EnvOptionLimits limits = {})
+    template <typename Member, typename Owner>
+    requires std::derived_from<Options, Owner> Field(std::string name, Member Owner::*member, std::string help,
+                                                     EnvOptionLimits limits = {})
         : option{std::move(name), std::move(help), EnvOptionValue(Options{}.*member), std::move(limits)},
           set([member](Options& to, const EnvOptionValue& value) { to.*member = std::get<Member>(value); }) {
       static_assert(std::same_as<Member, double> || std::same_as<Member, std::int64_t> || std::same_as<Member, bool> ||
@@ -117,6 +119,13 @@ class OptionsOf {
 
   /// Their order is that of listings. Names must differ.
   OptionsOf(std::initializer_list<Field> fields) : fields_(fields) {}
+
+  /// These, and behind them others: for options that several structs share.
+  [[nodiscard]] OptionsOf with(const OptionsOf& others) const {
+    OptionsOf all = *this;
+    all.fields_.insert(all.fields_.end(), others.fields_.begin(), others.fields_.end());
+    return all;
+  }
 
   [[nodiscard]] const std::vector<Field>& fields() const { return fields_; }
   /// The same without the members, which only the struct's own code knows.

@@ -9,6 +9,7 @@
 #include "tandem/base/library/shared_library.h"
 #include "tandem/base/library/shared_object.h"
 #include "tandem/base/text.h"
+#include "tandem/rl/env/mujoco/mujoco_envs.h"
 #include "tandem/rl/env/native/catch.h"
 #include "tandem/rl/env/native/classic_group.h"
 #include "tandem/rl/env/native/kuhn_poker.h"
@@ -165,6 +166,7 @@ EnvRegistry EnvRegistry::native() {
   registry.add(of_tandem(entry_of<RepeatPrevious>()));
   registry.add(of_tandem(entry_of<MultiAgentCartPole>()));
   registry.add(of_tandem(entry_of<KuhnPoker>()));
+  for (EnvEntry& entry : mujoco_entries()) registry.add(std::move(entry));
   return registry;
 }
 
@@ -269,6 +271,7 @@ const EnvEntry& EnvRegistry::find(std::string_view id) const {
   if (const EnvEntry* entry = found(entries_, id)) return *entry;
   if (find_multi_agent(id) != nullptr)
     throw ConfigError(concat("environment '", id, "' has several agents; what is asked for takes one"));
+  if (std::string why = why_unknown(id); !why.empty()) throw ConfigError(std::move(why));
   std::vector<std::string> all;
   for (const EnvEntry& entry : entries_) all.push_back(entry.spec.id);
   for (const MultiAgentEntry& entry : multi_agent_entries_) all.push_back(entry.spec.id);

@@ -85,7 +85,7 @@ class Check {
       for (const Leaf& leaf : agent.observation) elements += leaf.count();
     }
     constexpr std::int64_t kElements = 20'000'000;  // that the longest play looks at
-    steps_ = std::clamp<std::int64_t>(kElements / (elements * options_.environments), 100, options_.steps);
+    steps_ = std::min(options_.steps, std::max<std::int64_t>(kElements / (elements * options_.environments), 100));
     short_steps_ = std::min<std::int64_t>(steps_, 300);
   }
 

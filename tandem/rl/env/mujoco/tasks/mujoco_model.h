@@ -1,0 +1,30 @@
+// rl/env/mujoco/tasks/mujoco_model.h: models of MuJoCo, each loaded once for all environments that use it, and the
+// state of one simulation.
+//
+// Threads: shared_model() from any thread; a model is not changed after it was loaded, so any number of threads may
+// step simulations of it, each its own.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "tandem/rl/env/mujoco/tasks/mujoco_library.h"
+
+namespace tandem::rl {
+
+/// The model of a file, which is read again only when nobody holds it any more. Names are those of
+/// mujoco_model_file(). Throws ConfigError when MuJoCo is missing, and when it cannot read the file, with its words.
+[[nodiscard]] std::shared_ptr<const mjModel> shared_model(const std::string& name);
+
+/// The state of a simulation, with room for everything that is computed from it.
+struct MujocoDataDeleter {
+  void operator()(mjData* data) const { mujoco_library().delete_data(data); }
+};
+using MujocoData = std::unique_ptr<mjData, MujocoDataDeleter>;
+/// Throws EnvError when there is no memory for it.
+[[nodiscard]] MujocoData new_data(const mjModel& model);
+
+/// The number of the body that is called so, or has that number; throws ConfigError, with the names of all bodies, when
+/// there is none.
+[[nodiscard]] int body_of(const mjModel& model, const std::string& name);
+
+}  // namespace tandem::rl

@@ -1,0 +1,119 @@
+// Lets a script drive one of Tandem's MuJoCo tasks and see what it shows in float64, for comparison with gymnasium.
+//
+//   mujoco_trace ENV [OPTION=VALUE...]   reads one command a line
+//     spec             a line of text: ELEMENTS ACTIONS LIMIT THRESHOLD|none FPS LOW... HIGH..., then the names of
+//     metrics reset SEED       starts an episode from a new generator again            starts the next episode of the
+//     same generator step NUMBER...   an action
+//
+// Each of the last three is answered with float64 as they lie in memory: the observation; a step also with reward, end,
+// and metrics.
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+#include "tandem/rl/env/mujoco/mujoco_places.h"
+#include "tandem/rl/env/mujoco/tasks/ant.h"
+#include "tandem/rl/env/mujoco/tasks/arms.h"
+#include "tandem/rl/env/mujoco/tasks/half_cheetah.h"
+#include "tandem/rl/env/mujoco/tasks/pendulums.h"
+#include "tandem/rl/env/mujoco/tasks/planar_walkers.h"
+#include "tandem/rl/env/mujoco/tasks/swimmer.h"
+#include "tandem/rl/env/mujoco/tasks/whole_body.h"
+
+namespace tandem::rl {
+namespace {
+
+void write(std::span<const double> values) { std::fwrite(values.data(), sizeof(double), values.size(), stdout); }
+
+// Tasks without metrics have none.
+template <typename Task>
+MetricsOf<Task> metrics_of() {
+  if constexpr (HasMetrics<Task>) {
+    return Task::metrics();
+  } else {
+    return std::initializer_list<typename MetricsOf<Task>::Field>{};
+  }
+}
+
+template <typename Task>
+void write_spec(const Task& task) {
+  const Spec spec = task.spec();
+  const auto& box = std::get<Box>(spec.action);
+  const std::string threshold = spec.reward_threshold ? concat(*spec.reward_threshold) : "none";
+  const std::string text =
+      concat(spec.observation.front().count(), " ", box.low.size(), " ", spec.max_episode_steps, " ", threshold, " ",
+             spec.render_fps, " ", joined(box.low, {}, " "), " ", joined(box.high, {}, " "), " ",
+             joined(
+                 metrics_of<Task>().list(), [](const Metric& metric) { return metric.name; }, " "));
+  std::printf("%s\n", text.c_str());
+}
+
+template <typename Task>
+void run(const EnvOptionTexts& options, std::istream& in) {
+  Task task;
+  OptionGiver<Task>(options).begin(task);
+  NumpyGenerator random;
+  const MetricsOf<Task> metrics = metrics_of<Task>();
+  for (std::string line; std::getline(in, line); std::fflush(stdout)) {
+    std::istringstream words = reader_of(line);
+    std::string command;
+    words >> command;
+    if (command == "spec") {
+      write_spec(task);
+    } else if (command == "reset") {
+      std::uint64_t seed = 0;
+      words >> seed;
+      random = NumpyGenerator(seed);
+      write(task.reset(random));
+    } else if (command == "again") {
+      write(task.reset(random));
+    } else if (command == "step") {
+      std::vector<float> action;
+      for (float number = 0; words >> number;) action.push_back(number);
+      const auto result = task.step(action);
+      write(result.observation);
+      std::vector<double> rest{result.reward, result.terminated ? 1.0 : 0.0};
+      for (const auto& field : metrics.fields()) rest.push_back(field.value(task));
+      write(rest);
+    } else {
+      throw ConfigError("unknown command: " + line);
+    }
+  }
+}
+
+template <typename... Tasks>
+bool run_one_of(const std::string& id, const EnvOptionTexts& options) {
+  return ((Tasks::kDefaults.id == id ? (run<Tasks>(options, std::cin), true) : false) || ...);
+}
+
+int trace(int argc, char** argv) {
+  if (const char* library = std::getenv("TANDEM_MUJOCO"); library != nullptr) set_mujoco_places({.library = library});
+  EnvOptionTexts options;
+  for (int i = 2; i < argc; ++i) {
+    const std::string text = argv[i];
+    const std::size_t sign = text.find('=');
+    options.emplace_back(text.substr(0, sign), text.substr(sign + 1));
+  }
+  if (argc >= 2 && run_one_of<Ant, HalfCheetah, Hopper, Humanoid, HumanoidStandup, InvertedDoublePendulum,
+                              InvertedPendulum, Pusher, Reacher, Swimmer, Walker2d>(argv[1], options))
+    return 0;
+  std::cerr << "usage: mujoco_trace ENV [OPTION=VALUE...]\n";
+  return 2;
+}
+
+}  // namespace
+}  // namespace tandem::rl
+
+int main(int argc, char** argv) {
+  try {
+    return tandem::rl::trace(argc, argv);
+  } catch (const std::exception& error) {
+    std::cerr << "mujoco_trace: " << error.what() << "\n";
+    return 3;
+  }
+}
