@@ -36,6 +36,8 @@ def run(mode: Mode, programs: Programs, folder: Path, again: bool = False) -> li
     else:
         training = [str(programs.tandem), "train", *_of_recipe(mode.recipe, programs), *mode.flags]
         training += ["--run-dir", str(folder), *(["--resume", "auto"] if again else [])]
+        if again and mode.ranks > 1:
+            training += ["--devices", "cpu"]  # a resume in between may have recorded others
     return _as_processes(mode, programs, training)
 
 
