@@ -25,6 +25,13 @@ CASES = [
     ("gymnasium:Blackjack-v1", 2, 60, {}),
     ("gymnasium:Taxi-v4", 2, 250, {}),
     ("gymnasium:CliffWalking-v1", 2, 60, {}),
+    ("gymnasium:minigrid:MiniGrid-Empty-8x8-v0", 2, 300, {"python.wrappers": "minigrid.wrappers:ImgObsWrapper"}),
+    ("ALE/Pong-v5", 2, 60, {}),
+    ("ALE/Breakout-v5", 3, 120, {"noop_max": 4, "repeat_action_probability": 0.25}),
+    ("pettingzoo:agents_env", 3, 60, {}),
+    ("pettingzoo:agents_env", (3, 2), 60, {"length": 2}),
+    ("pettingzoo:pettingzoo.butterfly.knights_archers_zombies_v11", 2, 60, {}),
+    ("pettingzoo:pettingzoo.butterfly.cooperative_pong_v6", 1, 30, {}),
     ("gymnasium:spaces_env:Nested-v0", 3, 40, {}),
     ("gymnasium:spaces_env:Nested-v0", 3, 40, {"of_actions": "binary"}),
     ("gymnasium:spaces_env:Nested-v0", 3, 40, {"of_actions": "integers"}),
@@ -59,27 +66,96 @@ def leaves(space, value):
     return [np.asarray(value).astype(np.uint8 if is_byte else np.float32 if is_narrow else np.float64)]
 
 
-def action(space, step, env, mask):
+def action(space, step, env, mask, salt=0):
     spaces = gymnasium.spaces
 
     def choice(number, options):
         return number % options if mask is None else np.flatnonzero(mask)[number % int(np.sum(mask != 0))]
 
     if isinstance(space, spaces.Discrete):
-        return space.start + np.int64(choice(mixed(step, env, 0), int(space.n)))
+        return space.start + np.int64(choice(mixed(step, env, salt), int(space.n)))
     count = int(np.prod(space.shape))
     if isinstance(space, spaces.MultiBinary):
-        chosen = [mixed(step, env, i) % 2 for i in range(count)]
+        chosen = [mixed(step, env, salt + i) % 2 for i in range(count)]
     elif isinstance(space, spaces.MultiDiscrete):
-        chosen = [s + mixed(step, env, i) % n for i, (s, n) in enumerate(zip(space.start.flat, space.nvec.flat))]
+        chosen = [s + mixed(step, env, salt + i) % n for i, (s, n) in enumerate(zip(space.start.flat, space.nvec.flat))]
     elif space.dtype.kind == "f":
         low = np.where(np.isfinite(space.low), space.low, -1).astype(np.float64).reshape(-1)
         high = np.where(np.isfinite(space.high), space.high, 1).astype(np.float64).reshape(-1)
-        chosen = [np.float32(low[i] + (high[i] - low[i]) * ((mixed(step, env, i) % 1001) / 1000)) for i in range(count)]
+        shares = [(mixed(step, env, salt + i) % 1001) / 1000 for i in range(count)]
+        chosen = [np.float32(low[i] + (high[i] - low[i]) * share) for i, share in enumerate(shares)]
     else:
-        chosen = [int(low) + mixed(step, env, i) % int(int(high) - int(low) + 1)
+        chosen = [int(low) + mixed(step, env, salt + i) % int(int(high) - int(low) + 1)
                   for i, (low, high) in enumerate(zip(space.low.flat, space.high.flat))]
     return np.asarray(chosen).astype(space.dtype).reshape(space.shape)
+
+
+def of_agents(name, count, steps, keywords):
+    """The same of PettingZoo's parallel API: one agent after the other."""
+    module = importlib.import_module(name.partition(":")[2])
+    envs = [module.parallel_env(**keywords) for _ in range(count)]
+    names, written, ends = envs[0].possible_agents, [], 0
+    told = [env.reset(seed=100 + e) for e, env in enumerate(envs)]
+    shown = [dict(observations) for observations, _ in told]
+    masks = [dict(infos) for _, infos in told]
+    masked = {agent for agent in names if "action_mask" in masks[0].get(agent, {})}
+
+    def mask_of(e, agent):
+        options = int(getattr(envs[e].action_space(agent), "n", 0))
+        return masks[e].get(agent, {}).get("action_mask", np.ones(options, np.uint8)) if agent in masked else None
+
+    def show():
+        for agent in names:
+            rows = [leaves(envs[0].observation_space(agent), its[agent]) for its in shown]
+            written.extend(np.stack(leaf).tobytes() for leaf in zip(*rows))
+            if agent in masked:
+                written.append(np.stack([mask_of(e, agent) for e in range(count)]).astype(np.uint8).tobytes())
+            written.append(bytes(agent in env.agents for env in envs))
+
+    show()
+    for step in range(steps):
+        results = []
+        for e, env in enumerate(envs):
+            acting = {agent: action(env.action_space(agent), step, e, mask_of(e, agent), 1000 * names.index(agent))
+                      for agent in env.agents}
+            observations, *result, infos = env.step(acting)
+            shown[e].update(observations)
+            masks[e] = infos
+            results.append((result, dict(shown[e])))
+            ends += not env.agents
+            if not env.agents:
+                observations, masks[e] = env.reset()
+                shown[e].update(observations)
+        show()
+        for agent in names:
+            told = [[its.get(agent, 0) for its in result] for result, _ in results]
+            rewards, terminated, truncated = zip(*told)
+            written.append(np.asarray(rewards, dtype=np.float64).tobytes())
+            written.append(np.asarray(terminated, dtype=np.uint8).tobytes())
+            written.append(np.asarray(truncated, dtype=np.uint8).tobytes())
+            for (_, ended, cut), (_, final) in zip(told, results):
+                if ended or cut:
+                    written.extend(leaf.tobytes() for leaf in leaves(envs[0].observation_space(agent), final[agent]))
+    return b"".join(written), ends
+
+
+def of_atari(name, count, steps, keywords):
+    """The same of ale_py's vector environment."""
+    importlib.import_module("ale_py")
+    env = gymnasium.make_vec(name, count, vectorization_mode="vector_entry_point", autoreset_mode="SameStep",
+                             **{"episodic_life": True, **keywords})
+    observation, _ = env.reset(seed=np.arange(100, 100 + count))
+    written, ends = [observation.tobytes()], 0
+    for step in range(steps):
+        chosen = np.array([action(env.single_action_space, step, e, None) for e in range(count)])
+        observation, rewards, terminated, truncated, infos = env.step(chosen)
+        ended = terminated | truncated
+        written += [observation.tobytes(), np.asarray(rewards, dtype=np.float64).tobytes(),
+                    terminated.astype(np.uint8).tobytes(), truncated.astype(np.uint8).tobytes()]
+        written.extend(infos["final_obs"][e].tobytes() for e in np.flatnonzero(ended))
+        ends += int(ended.sum())
+    env.close()
+    return b"".join(written), ends
 
 
 def trajectory(name, count, steps, keywords):
@@ -92,6 +168,8 @@ def trajectory(name, count, steps, keywords):
     if module:
         importlib.import_module(module)
     envs = [gymnasium.make(env_id, disable_env_checker=True, **keywords) for _ in range(count)]
+    if module == "minigrid":
+        envs = [importlib.import_module("minigrid.wrappers").ImgObsWrapper(env) for env in envs]
     space, written, ends, ended = envs[0].observation_space, [], 0, [False] * count
     shown = [env.reset(seed=100 + e) for e, env in enumerate(envs)]
 
@@ -145,7 +223,9 @@ def main():
             print(f"{name}: python_trace ended with {ours.returncode}: {ours.stderr.decode()}")
             faults += 1
             continue
-        theirs, ends = trajectory(name, count, steps, keywords)
+        kinds = {"pettingzoo": of_agents, "ALE/Breakout-v5": of_atari, "ALE/Pong-v5": of_atari}
+        stepped = kinds.get(name.partition(":")[0], trajectory)
+        theirs, ends = stepped(name, count, steps, keywords)
         same = ours.stdout == theirs
         faults += not same
         pairs = enumerate(zip(ours.stdout, theirs))

@@ -87,7 +87,7 @@ std::string spaces_of(const rl::Spec& spec) {
 std::string presets_of(const std::string& env) {
   std::string text;
   for (const Preset& preset : presets()) {
-    const bool is_own = preset.env == env;
+    const bool is_own = find_preset(preset.algo, env) == &preset;
     const bool stands_in = preset.env == kUnknownEnvironment && find_preset(preset.algo, env) == nullptr;
     if (!is_own && !stands_in) continue;
     std::string indented;

@@ -25,6 +25,8 @@ struct Preset {
 
 /// In the place of an environment: what the algorithm has for all, and for those that nothing is shipped for.
 inline constexpr std::string_view kDefaultsOfAlgorithm = "_defaults", kUnknownEnvironment = "_unknown";
+/// What there is for all environments whose names begin with "ALE/".
+inline constexpr std::string_view kAtari = "_atari";
 
 /// Null when nothing is shipped for that pair.
 /// The pointer stays good for the life of the process.
@@ -32,7 +34,7 @@ inline constexpr std::string_view kDefaultsOfAlgorithm = "_defaults", kUnknownEn
   for (const Preset& preset : presets()) {
     if (preset.algo == algo && preset.env == env) return &preset;
   }
-  return nullptr;
+  return env.starts_with("ALE/") ? find_preset(algo, kAtari) : nullptr;
 }
 
 }  // namespace tandem::app

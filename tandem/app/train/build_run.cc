@@ -7,6 +7,7 @@
 #include "tandem/app/train/isolation.h"
 #include "tandem/app/train/python_choice.h"
 #include "tandem/base/text.h"
+#include "tandem/rl/env/python/python_envs.h"
 #include "tandem/rl/policy/mlp_policy.h"
 #include "tandem/rl/policy/recurrent_policy.h"
 
@@ -103,6 +104,14 @@ std::function<std::unique_ptr<rl::EnvGroup>(int)> env_maker(const RunPlan& plan)
   return [make, restarts = plan.restarts](int count) {
     return std::make_unique<rl::RestartingEnvs>(make, count, restarts);
   };
+}
+
+std::function<std::unique_ptr<rl::MultiAgentGroup>(int)> agents_maker(const RunPlan& plan,
+                                                                      const rl::MultiAgentEntry& entry) {
+  const auto isolation = isolation_of(plan.options, plan.ranks.size());
+  if (!isolation) return entry.make;
+  return [spec = entry.spec, workers = workers_of_group(plan.options), isolation = *isolation,
+          restarts = plan.restarts](int count) { return rl::python_agents(spec, count, workers, isolation, restarts); };
 }
 
 }  // namespace tandem::app

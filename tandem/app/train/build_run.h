@@ -52,6 +52,10 @@ namespace tandem::app {
 /// copied into the function, so the plan may be gone when it is called.
 [[nodiscard]] std::function<std::unique_ptr<rl::EnvGroup>(int count)> env_maker(const RunPlan& plan);
 
+/// The same for environments of several agents, of which those in Python live in processes of their own.
+[[nodiscard]] std::function<std::unique_ptr<rl::MultiAgentGroup>(int count)> agents_maker(
+    const RunPlan& plan, const rl::MultiAgentEntry& entry);
+
 /// The environment's agents and their policies, where it has several.
 [[nodiscard]] rl::SeveralAgents several_agents(const TrainOptions& options, const rl::MultiAgentEntry& entry);
 
@@ -74,6 +78,7 @@ Setup setup_for(const RunPlan& plan) {
   setup.rng = options.rng == Rng::kShards ? model::RngOrder::kShards : model::RngOrder::kUnordered;
   if (const rl::MultiAgentEntry* agents = plan.environments.find_multi_agent(options.env)) {
     setup.agents = several_agents(options, *agents);
+    setup.agents->make_envs = agents_maker(plan, *agents);
   } else {
     setup.make_envs = env_maker(plan);
     setup.make_policy = policy_factory(options.policy);

@@ -99,6 +99,7 @@ MakeEnvGroup isolated_maker(const rl::EnvRegistry& environments, const rl::Isola
 
 rl::EnvRegistry isolated_where_asked(const rl::EnvRegistry& environments, const TrainOptions& options, int ranks) {
   rl::EnvRegistry known = environments;
+  if (known.find_multi_agent(options.env) != nullptr) return known;  // those that can be isolated are
   if (const auto isolation = isolation_of(options, ranks))
     known.set_maker(options.env, isolated_maker(environments, *isolation, 1, nullptr));
   return known;

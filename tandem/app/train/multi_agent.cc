@@ -8,6 +8,7 @@
 #include "tandem/app/train/build_run.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/rl/env/python/python_envs.h"
 #include "tandem/rl/policy/action_family.h"
 #include "tandem/rl/policy/encoder.h"
 #include "tandem/rl/policy/normalizer.h"
@@ -144,10 +145,12 @@ std::vector<OptionCheck> environment_checks(const rl::EnvRegistry& known) {
           "whose learners need a strategy whose numbers do not depend on which replica is fast: replicated, divided or "
           "parameter_server"),
       refuse_several(
-          known, "env_restarts", [](Options options) { return options.env_restarts > 0; },
+          known, "env_restarts",
+          [](Options options) { return options.env_restarts > 0 && !rl::is_python_env(options.env); },
           "and such environments are not made anew when they fail; leave it at 0"),
       refuse_several(
-          known, "isolate_envs", [](Options options) { return options.isolate_envs; },
+          known, "isolate_envs",
+          [](Options options) { return options.isolate_envs && !rl::is_python_env(options.env); },
           "and such environments do not live in processes of their own so far; leave it at false"),
       environment_check(known, "multi_agent.mapping", {},
                         [](Options options, const Entry& entry) { (void)policy_map_of(options, entry); }),

@@ -10,6 +10,7 @@
 // Shapes: a leaf has [environments, shape...] elements; rewards and ends have one entry for each environment.
 #pragma once
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "tandem/base/check.h"
@@ -22,9 +23,11 @@ class EnvBuffers {
  public:
   /// Room for `group`, zeroed. The group need not outlive the buffers. The spec is copied for that. All memory is taken
   /// here and never moves, so arrays() stays valid.
-  explicit EnvBuffers(const EnvGroup& group)
-      : spec_(group.spec()),
-        rows_(static_cast<std::size_t>(group.size())),
+  explicit EnvBuffers(const EnvGroup& group) : EnvBuffers(group.spec(), static_cast<std::size_t>(group.size())) {}
+  /// The same for `rows` environments of a spec: those of one agent among several, say (agent_spec()).
+  EnvBuffers(Spec spec, std::size_t rows)
+      : spec_(std::move(spec)),
+        rows_(rows),
         reward_(rows_),
         terminated_(rows_),
         truncated_(rows_),

@@ -194,9 +194,9 @@ const EnvKind* EnvRegistry::kind_of(std::string_view id) const {
 // find() throws for an id of neither kind.
 void EnvRegistry::set_options(std::string_view id, const EnvOptionTexts& options) {
   if (const EnvKind* kind = kind_of(id)) {
-    EnvEntry entry = kind->entry(std::string(id), options);
-    if (found(entries_, id) != nullptr) entries_.erase(position(entries_, id));
-    add(std::move(entry));
+    std::variant<EnvEntry, MultiAgentEntry> entry = kind->entry(std::string(id), options);
+    remove(id);
+    std::visit([this](auto& its) { add(std::move(its)); }, entry);
   } else if (find_multi_agent(id) != nullptr) {
     configure(*position(multi_agent_entries_, id), options);
   } else {
@@ -230,6 +230,12 @@ std::function<std::unique_ptr<EnvGroup>(int count)> EnvRegistry::with_wrappers(
   const auto its = wrappers_.find(id);
   if (its == wrappers_.end()) return make;
   return [chain = its->second, make = std::move(make)](int count) { return chain->make(make, count); };
+}
+
+void EnvRegistry::remove(std::string_view id) {
+  std::erase_if(entries_, [id](const EnvEntry& entry) { return entry.spec.id == id; });
+  std::erase_if(multi_agent_entries_, [id](const MultiAgentEntry& entry) { return entry.spec.id == id; });
+  if (const auto its = wrappers_.find(id); its != wrappers_.end()) wrappers_.erase(its);
 }
 
 void EnvRegistry::set_maker(std::string_view id, std::function<std::unique_ptr<EnvGroup>(int count)> make) {

@@ -19,6 +19,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "tandem/rl/env/env_adapter.h"
@@ -59,7 +60,7 @@ struct EnvKind {
   std::string usage, help;
   /// The entry of such a name with these options, whose names are the kind's own. Throws ConfigError. Called from
   /// several threads at once.
-  std::function<EnvEntry(const std::string& id, const EnvOptionTexts& options)> entry;
+  std::function<std::variant<EnvEntry, MultiAgentEntry>(const std::string& id, const EnvOptionTexts& options)> entry;
 };
 
 /// Whether a user's struct is an environment of several agents (multi_agent_adapter.h) and not of one (env_concepts.h).
@@ -208,6 +209,8 @@ class EnvRegistry {
  private:
   // Throws ConfigError, with the nearest known name, for an id that is not there, or is one of several agents.
   [[nodiscard]] const EnvEntry& find(std::string_view id) const;
+  // Takes out an entry of either kind; nothing where there is none.
+  void remove(std::string_view id);
   // The origin of the entry that has taken `id`, of either kind; null while the id is free.
   [[nodiscard]] const std::string* origin_of(std::string_view id) const;
 

@@ -5,10 +5,13 @@
 //   registry.set_options("gymnasium:CartPole-v1", {{"python.interpreter", "/usr/bin/python3"}});
 //   std::unique_ptr<EnvGroup> group = registry.make("gymnasium:CartPole-v1", 64);
 //
-// The names are gymnasium:ID, gymnasium:MODULE:ID, whose module is imported first, and ALE/GAME-v5. Options are the
-// keywords of gymnasium.make(): numbers, true, false, null and JSON as such, all else as text. Three belong to the
+// The names are gymnasium:ID, gymnasium:MODULE:ID, whose module is imported first, and ALE/GAME-v5, which is ale_py's
+// vector environment with what is usual for Atari, whatever that package's defaults are (atari_options()). Options are
+// the keywords of gymnasium.make(): numbers, true, false, null and JSON as such, all else as text. Three belong to the
 // bridge: python.interpreter, python.wrappers (a list of "module:Class", put around each environment in this order) and
 // python.vectorization (auto, loop, vector).
+//
+// pettingzoo:MODULE is the parallel_env() of a module, with several agents (python_agents.h); options are its keywords.
 //
 // A group is an IsolatedEnvs (isolated/isolated_envs.h), whose worker is the interpreter. Observations, rewards and
 // ends are those of Python, and so are the episodes of a seed: reset(seed=...) first, reset() later. The states of such
@@ -16,6 +19,7 @@
 //
 // Threads: all; a first look at an environment starts a worker and waits for it, later ones find what it said.
 #pragma once
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +34,15 @@ inline constexpr const char* kInterpreterOption = "python.interpreter";
 
 /// Whether the name is one of these environments'.
 [[nodiscard]] bool is_python_env(std::string_view id);
+
+/// The options of ALE/GAME-v5 that have a value where nobody sets them.
+[[nodiscard]] const std::vector<EnvOption>& atari_options();
+
+/// Groups of several agents whose workers `isolation` describes (python_isolation()). `workers` and `budget`: as of
+/// in_workers().
+[[nodiscard]] std::unique_ptr<MultiAgentGroup> python_agents(const MultiAgentSpec& spec, int count, int workers,
+                                                             const IsolationOptions& isolation,
+                                                             const std::shared_ptr<RestartBudget>& budget);
 
 /// Whether one worker uses several cores for its environments.
 [[nodiscard]] bool steps_by_threads(std::string_view id);

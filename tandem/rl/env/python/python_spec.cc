@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <variant>
 #include <vector>
 
 #include "tandem/base/error.h"
@@ -72,14 +73,18 @@ ActionSpace action_of(const JsonValue& value) {
   return Discrete{n.front()};
 }
 
-Spec spec_of(const std::string& id, const JsonValue& value) {
-  Spec spec{.id = id};
+// What an environment or an agent shows and takes. `left`: as of leaf_of().
+template <typename Shown>
+void read_shown(const JsonValue& value, std::int64_t& left, Shown& shown) {
   const JsonValue::Array& leaves = value.at("observation").as_array();
   if (leaves.size() > kMostLeaves) throw JsonError(concat(leaves.size(), " leaves; at most ", kMostLeaves, " may be"));
-  std::int64_t left = kMostElements;
-  for (const JsonValue& leaf : leaves) spec.observation.push_back(leaf_of(leaf, left));
-  spec.action = action_of(value.at("action"));
-  spec.has_action_mask = value.at("mask").as_bool();
+  for (const JsonValue& leaf : leaves) shown.observation.push_back(leaf_of(leaf, left));
+  shown.action = action_of(value.at("action"));
+  shown.has_action_mask = value.at("mask").as_bool();
+}
+
+template <typename Whole>
+void read_whole(const JsonValue& value, Whole& spec) {
   if (const JsonValue& limit = value.at("max_episode_steps"); !limit.is_null()) {
     const std::int64_t steps = limit.as_int64();
     if (steps < 1 || steps > std::numeric_limits<int>::max()) throw JsonError(concat("a time limit of ", steps));
@@ -90,6 +95,24 @@ Spec spec_of(const std::string& id, const JsonValue& value) {
   // A rate that no video can have is the environment's mistake in what training does not look at.
   if (const JsonValue& fps = value.at("render_fps"); !fps.is_null())
     spec.render_fps = std::clamp(fps.as_double(), 0.0, 1000.0);
+}
+
+std::variant<Spec, MultiAgentSpec> spec_of(const std::string& id, const JsonValue& value) {
+  std::int64_t left = kMostElements;
+  const JsonValue* agents = value.find("agents");
+  if (agents == nullptr) {
+    Spec spec{.id = id};
+    read_shown(value, left, spec);
+    read_whole(value, spec);
+    return spec;
+  }
+  MultiAgentSpec spec{.id = id};
+  if (agents->as_array().size() > kMostLeaves) throw JsonError(concat(agents->as_array().size(), " agents"));
+  for (const JsonValue& agent : agents->as_array()) {
+    AgentSpec& its = spec.agents.emplace_back(AgentSpec{.name = agent.at("name").as_string()});
+    read_shown(agent, left, its);
+  }
+  read_whole(value, spec);
   return spec;
 }
 
@@ -116,7 +139,7 @@ PythonSpec read_python_spec(const std::string& id, std::string_view json) {
   } catch (const JsonError& error) {
     throw ConfigError(concat(id, ": what its worker says of it cannot be used: ", error.what()));
   }
-  check_spec(read.spec);
+  std::visit([](const auto& spec) { check_spec(spec); }, read.spec);
   return read;
 }
 

@@ -6,14 +6,17 @@
 //    "action": {"type": "discrete", "n": [2]}, "mask": false, "max_episode_steps": 500, "reward_threshold": 475.0,
 //    "render_fps": 50.0, "together": false, "gymnasium": "1.4.0"}
 //
-// A leaf is of kind "box" (numbers) or "discrete" (choices). A bound is a number for all elements, a list, or null for
-// none; a null in a list is infinite. An action is "discrete" or "multi_discrete" with "n", or "box" with two lists.
+// In the place of the first three, an environment of several agents has "agents": a list of objects with these three
+// and "name". A leaf is of kind "box" (numbers) or "discrete" (choices). A bound is a number for all elements, a list,
+// or null for none; a null in a list is infinite. An action is "discrete" or "multi_discrete" with "n", or "box" with
+// two lists.
 //
 // Free functions on values. Threads: all. Nothing that a worker says is believed: ConfigError names what does not fit.
 #pragma once
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <variant>
 
 #include "tandem/rl/env/spec.h"
 
@@ -24,7 +27,7 @@ inline constexpr std::uint64_t kMostDescription = 4 << 20;
 
 /// A Python environment, as its worker describes it.
 struct PythonSpec {
-  Spec spec;
+  std::variant<Spec, MultiAgentSpec> spec;
   /// Whether one object steps all environments of a worker.
   bool is_together = false;
 };

@@ -52,7 +52,12 @@ class Worker:
         self.envs = Together(self) if self.task.steps_many() else Loop(self)
         observation, action = self.envs.space_owner()
         try:
-            leaves, self.actions = leaves_of(observation), Actions(action)
+            leaves = leaves_of(observation)
+            if isinstance(action, list):
+                self.actions = JointActions(action)
+                name_leaves(leaves, self.envs.envs[0].names)
+            else:
+                self.actions = Actions(action)
         except Refused as error:
             raise Refused("%s: %s" % (self.task.env, error)) from error
         return leaves
@@ -62,17 +67,20 @@ class Worker:
         return 0  # their states cannot be saved
 
     def describe(self, _):
-        leaves = self.make()
-        spec, envs = self.task.spec, self.envs
+        leaves, envs = self.make(), self.envs
         one = envs.envs if isinstance(envs, Together) else envs.envs[0]
         _, info = one.reset(seed=0)
-        metadata = getattr(one, "metadata", None) or {}
-        described = one.spec if isinstance(envs, Loop) and one.spec is not None else spec
-        fps = metadata.get("render_fps")
+        if isinstance(one, JointEnv):
+            shown = {"agents": describe_agents(one)}
+        else:
+            has_mask = self.actions.type != "box" and mask_of(info) is not None
+            shown = {"observation": [leaf.describe() for leaf in leaves], "action": self.actions.describe(),
+                     "mask": has_mask}
+        fps = (getattr(one, "metadata", None) or {}).get("render_fps")
+        described = getattr(one, "spec", None) or self.task.spec
         self.output = json.dumps({
-            "observation": [leaf.describe() for leaf in leaves], "action": self.actions.describe(),
-            "mask": self.actions.type != "box" and isinstance(info, dict) and info.get("action_mask") is not None,
-            "max_episode_steps": described.max_episode_steps, "reward_threshold": described.reward_threshold,
+            **shown, "max_episode_steps": getattr(described, "max_episode_steps", None),
+            "reward_threshold": getattr(described, "reward_threshold", None),
             "render_fps": float(fps) if isinstance(fps, (int, float)) else None,
             "together": isinstance(envs, Together), "gymnasium": gymnasium.__version__,
         }).encode()

@@ -117,8 +117,15 @@ class Task:
             raise Refused("python.vectorization is '%s'; it is auto, loop or vector" % self.vectorization)
         self.keywords = {name: value_of(value) for name, value in options.items()}
         require_gymnasium()
-        kind = "gymnasium:"
-        module, _, name = (self.env[len(kind):] if self.env.startswith(kind) else self.env).rpartition(":")
+        self.wrappers = [named(path) for path in self.wrappers]
+        self.spec, self.module = None, None
+        kind, _, rest = self.env.partition(":")
+        if kind == "pettingzoo":
+            self.module = import_named(rest, self.env)
+            if not hasattr(self.module, "parallel_env"):
+                raise Refused("%s: %s has no parallel_env(); name a module of PettingZoo's parallel API" % (self.env, rest))
+            return
+        module, _, name = (rest if kind == "gymnasium" else self.env).rpartition(":")
         if module:
             import_named(module, self.env)
         elif name.startswith("ALE/"):
@@ -128,16 +135,20 @@ class Task:
         except gymnasium.error.Error as error:
             where = "%s: gymnasium %s" % (self.env, gymnasium.__version__)
             raise Refused("%s has no such environment: %s" % (where, error)) from error
-        self.wrappers = [named(path) for path in self.wrappers]
 
     def make(self):
-        env = gymnasium.make(self.spec, disable_env_checker=True, **self.keywords)
+        if self.module is not None:
+            env = self.module.parallel_env(**self.keywords)
+        else:
+            env = gymnasium.make(self.spec, disable_env_checker=True, **self.keywords)
         for wrapper in self.wrappers:
             env = wrapper(env)
-        return env
+        return env if self.module is None else JointEnv(env)
 
     def steps_many(self):
         """Whether all environments are one object, which steps them together."""
+        if self.spec is None:
+            return False
         if self.spec.vector_entry_point is None or self.vectorization == "loop":
             if self.vectorization == "vector":
                 raise Refused("%s has no vector_entry_point; leave python.vectorization out" % self.env)

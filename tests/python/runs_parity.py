@@ -1,0 +1,138 @@
+"""Runs of the program with environments in Python: the same bits in any number of processes, what a resume says, whom a
+record is believed, and that nothing is left behind.
+
+    python runs_parity.py path/to/tandem
+"""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+TANDEM = sys.argv[1]
+HERE = pathlib.Path(__file__).resolve().parent
+TRAIN = [
+    "train", "--python", sys.executable, "--env", "gymnasium:CartPole-v1", "--seed", "3", "--num-envs", "6",
+    "--shards", "2", "--rollout-steps", "32", "--epochs", "1", "--minibatches", "1", "--set", "policy.hidden=8",
+    "--total-steps", "1536",
+]
+MARK = {**os.environ, "TANDEM_TEST_MARK": str(os.getpid())}
+
+
+def run(*words, code=0):
+    ended = subprocess.run([TANDEM, *map(str, words)], cwd=HERE, env=MARK, capture_output=True, text=True, timeout=120)
+    assert ended.returncode == code, (words, ended.returncode, ended.stdout, ended.stderr)
+    return ended.stdout + ended.stderr
+
+
+def summary(folder):
+    return json.loads((folder / "summary.json").read_text())
+
+
+def left_behind():
+    """Processes that were started for this test; a zombie has no environment any more."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and int(entry.name) != os.getpid():
+                if f"TANDEM_TEST_MARK={os.getpid()}".encode() in (entry / "environ").read_bytes():
+                    found.append(int(entry.name))
+        except OSError:
+            pass
+    return found
+
+
+def nothing_is_left_behind():
+    until = time.monotonic() + 30
+    while left_behind():
+        assert time.monotonic() < until, left_behind()
+        time.sleep(0.02)
+
+
+def same_bits_in_any_number_of_processes(scratch):
+    for name, workers in (("one", 1), ("three", 3)):
+        run(*TRAIN, "--set", f"env_workers={workers}", "--run-dir", scratch / name)
+    run(*TRAIN, "--devices", "cpu:2", "--run-dir", scratch / "two_devices")
+    states = {summary(scratch / name)["params_sha256"] for name in ("one", "three", "two_devices")}
+    assert len(states) == 1, states
+    assert f"python: {sys.executable}" in (scratch / "one" / "config.yaml").read_text()
+
+
+def a_resume_says_that_new_episodes_began(scratch):
+    said = run("resume", scratch / "one", "--total-steps", "1920")
+    assert "gymnasium:CartPole-v1 cannot save its state, so new episodes were started" in said, said
+    assert summary(scratch / "one")["resumed"] == "inexactly"
+
+
+def a_record_of_others_is_not_believed(scratch):
+    (scratch / "one" / "config.yaml").chmod(0o666)
+    for words in (("resume", scratch / "one", "--total-steps", "2304"),):
+        said = run(*words, code=2)
+        assert "may be written by everybody" in said and f"--python {sys.executable}" in said, said
+    run("resume", scratch / "one", "--total-steps", "2304", "--python", sys.executable)
+    newest = sorted((scratch / "three" / "checkpoints").glob("u*"))[-1]
+    (newest / "manifest.json").chmod(0o666)
+    said = run("eval", scratch / "three", "--episodes", "2", code=2)
+    assert "no Python was started for it" in said, said
+    run("eval", scratch / "three", "--episodes", "2", "--python", sys.executable)
+
+
+def failures_are_restarted_and_told(scratch):
+    words = [*TRAIN, "--env", "gymnasium:troubled_env:Troubled-v0", "--env-option", "at=300", "--set", "env_workers=2"]
+    words.remove("gymnasium:CartPole-v1")
+    words.remove("--env")
+    for fault, said in (("raise", "the simulator fell over"), ("kill", "was killed by SIGKILL in a step")):
+        folder = scratch / fault
+        run(*words, "--env-option", f"fault={fault}", "--set", "env_restarts=20", "--run-dir", folder)
+        assert said in (folder / "log.txt").read_text()
+    ended = run(*words, "--env-option", "fault=raise", "--run-dir", scratch / "ended", code=3)
+    assert "in do_raise" in ended and "environment 1 of 2 in step 150 of its episode" in ended, ended
+
+
+def a_training_that_is_killed_takes_its_workers_along(scratch):
+    words = [TANDEM, *TRAIN, "--total-steps", "100000000", "--run-dir", str(scratch / "killed")]
+    words.remove("1536")
+    words.remove("--total-steps")
+    training = subprocess.Popen(words, cwd=HERE, env=MARK, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    metrics = scratch / "killed" / "metrics.jsonl"
+    until = time.monotonic() + 60
+    while not (metrics.exists() and metrics.stat().st_size):
+        assert time.monotonic() < until and training.poll() is None
+        time.sleep(0.02)
+    assert len(left_behind()) > 1
+    training.send_signal(signal.SIGKILL)
+    training.wait()
+    nothing_is_left_behind()
+
+
+def mistakes_are_told_before_a_run_begins(scratch):
+    folder = scratch / "never"
+    words = [word for word in TRAIN if word not in ("--python", sys.executable)]
+    said = run(*words, "--python", "/nowhere/python", "--run-dir", folder, code=2)
+    assert "there is no program /nowhere/python" in said, said
+    said = run(*words, "--python", "/usr/bin/python3", "--run-dir", folder, code=2)
+    assert "pip install 'gymnasium>=1.0'" in said, said
+    said = run("check", "gymnasium:Nowhere-v0", "--python", sys.executable, code=2)
+    assert "has no such environment" in said, said
+    assert "Discrete(2)" in run("envs", "gymnasium:CartPole-v1", "--python", sys.executable)
+    assert "gymnasium:ID" in run("envs")
+    assert not folder.exists()
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        for test in (same_bits_in_any_number_of_processes, a_resume_says_that_new_episodes_began,
+                     a_record_of_others_is_not_believed, failures_are_restarted_and_told,
+                     a_training_that_is_killed_takes_its_workers_along, mistakes_are_told_before_a_run_begins):
+            begun = time.monotonic()
+            test(pathlib.Path(folder))
+            nothing_is_left_behind()
+            print(f"{test.__name__}: ok, {time.monotonic() - begun:.1f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()
