@@ -26,6 +26,7 @@ CASES = [
     ("gymnasium:Taxi-v4", 2, 250, {}),
     ("gymnasium:CliffWalking-v1", 2, 60, {}),
     ("gymnasium:minigrid:MiniGrid-Empty-8x8-v0", 2, 300, {"python.wrappers": "minigrid.wrappers:ImgObsWrapper"}),
+    ("gymnasium:flappy_bird_gymnasium:FlappyBird-v0", 2, 80, {}),
     ("ALE/Pong-v5", 2, 60, {}),
     ("ALE/Breakout-v5", 3, 120, {"noop_max": 4, "repeat_action_probability": 0.25}),
     ("pettingzoo:agents_env", 3, 60, {}),
