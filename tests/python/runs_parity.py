@@ -90,7 +90,7 @@ def failures_are_restarted_and_told(scratch):
         run(*words, "--env-option", f"fault={fault}", "--set", "env_restarts=20", "--run-dir", folder)
         assert said in (folder / "log.txt").read_text()
     ended = run(*words, "--env-option", "fault=raise", "--run-dir", scratch / "ended", code=3)
-    assert "in do_raise" in ended and "environment 1 of 2 in step 150 of its episode" in ended, ended
+    assert "in do_raise" in ended and "of 3 in step 150 of its episode" in ended, ended
 
 
 def a_training_that_is_killed_takes_its_workers_along(scratch):

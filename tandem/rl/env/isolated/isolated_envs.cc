@@ -172,7 +172,8 @@ void IsolatedEnvs::load(std::span<const std::byte> state, const EnvArrays& out) 
 }
 
 void IsolatedEnvs::blame(std::size_t env, const std::string& what) const {
-  held_->link->fail(concat("wrote, for environment ", env, ", what its spec does not allow: ", what));
+  const std::size_t first = task_.part ? static_cast<std::size_t>(task_.part->first) : 0;
+  held_->link->fail(concat("wrote, for environment ", first + env, ", what its spec does not allow: ", what));
 }
 
 // Judged after it was copied: the worker may change its memory at any time.

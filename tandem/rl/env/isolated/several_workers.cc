@@ -14,7 +14,9 @@ SeveralWorkers::SeveralWorkers(const Spec& spec, int count, int workers, const I
   TANDEM_CHECK(workers >= 1 && workers <= count, workers, " workers for ", count, " environments");
   for (int w = 0, first = 0; w < workers; ++w) {
     const int rows = count / workers + (w < count % workers ? 1 : 0);
-    parts_.push_back({.group = std::make_unique<IsolatedEnvs>(spec, rows, options, budget),
+    IsolationOptions its = options;
+    its.task.part = WorkerTask::PartOfGroup{.first = first, .whole = count};
+    parts_.push_back({.group = std::make_unique<IsolatedEnvs>(spec, rows, std::move(its), budget),
                       .first = static_cast<std::size_t>(first)});
     first += rows;
   }

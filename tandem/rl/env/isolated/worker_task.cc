@@ -16,6 +16,7 @@ std::string json_of(const WorkerTask& task) {
   json.end_array().key("wrappers").begin_array();
   for (const std::string& wrapper : task.wrappers) json.value(wrapper);
   json.end_array().key("environments").value(task.environments);
+  if (task.part) json.key("first").value(task.part->first).key("whole").value(task.part->whole);
   if (task.restarts) json.key("restarts").value(*task.restarts);
   json.end_object();
   return json.text();
@@ -31,6 +32,10 @@ WorkerTask read_task(std::string_view json) {
   if (environments < 1 || environments > std::numeric_limits<int>::max())
     throw JsonError("a worker's task has no environments");
   task.environments = static_cast<int>(environments);
+  if (const JsonValue* first = value.find("first")) {
+    task.part = WorkerTask::PartOfGroup{.first = static_cast<int>(first->as_int64()),
+                                        .whole = static_cast<int>(value.at("whole").as_int64())};
+  }
   if (const JsonValue* restarts = value.find("restarts")) task.restarts = restarts->as_int64();
   return task;
 }

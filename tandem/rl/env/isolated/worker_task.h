@@ -5,8 +5,9 @@
 //
 // Wrappers are put around the environments by the worker, so that what they save the training need not travel: the
 // frames that are skipped, the pixels of a larger picture.
-// `restarts` is how many environments may be made anew in the whole run; the worker asks before each (kAsks). Without
-// it a failure is an answer.
+// Where the worker has a part of a group, "first" and "whole" say which: messages name environments by the group's
+// numbers. `restarts` is how many environments may be made anew in the whole run; the worker asks before each (kAsks).
+// Without it a failure is an answer.
 //
 // Plain values. Threads: all.
 #pragma once
@@ -29,6 +30,12 @@ struct WorkerTask {
   /// Absolute, since a worker may be started when this process has another folder.
   std::vector<std::filesystem::path> plugins = {};
   int environments = 0;
+  /// Of a worker that has a part of a group: the number of its first environment in the group, and of how many.
+  struct PartOfGroup {
+    int first = 0, whole = 0;
+    friend bool operator==(const PartOfGroup&, const PartOfGroup&) = default;
+  };
+  std::optional<PartOfGroup> part = {};
   std::optional<std::int64_t> restarts = {};
   friend bool operator==(const WorkerTask&, const WorkerTask&) = default;
 };

@@ -31,8 +31,7 @@ class Loop:
 
     def anew(self, e, where, error):
         """Another environment in the place of one that failed, if the training allows it. Returns its seed."""
-        place = "environment %d of %d in %s" % (e, self.task.count, where)
-        self.worker.ask(place, error)
+        self.worker.ask("%s in %s" % (self.task.words_for(e), where), error)
         while True:
             self.worker.shown.failures[e] += np.uint64(1)
             close(self.envs[e])
@@ -40,7 +39,7 @@ class Loop:
                 self.envs[e] = self.task.make()
                 return derived(int(self.worker.shown.seeds[e]), int(self.worker.shown.failures[e]))
             except FAILURES as failure:
-                self.worker.ask("environment %d of %d while it was made anew" % (e, self.task.count), failure)
+                self.worker.ask("%s while it was made anew" % self.task.words_for(e), failure)
 
     def step(self):
         shown = self.worker.shown
@@ -115,7 +114,8 @@ class Together:
 
     def anew(self, where, error):
         shown = self.worker.shown
-        self.worker.ask("all %d environments, which are stepped as one, in %s" % (self.task.count, where), error)
+        told = "%d environments that are stepped as one, from %s on, in %s"
+        self.worker.ask(told % (self.task.count, self.task.words_for(0), where), error)
         while True:
             shown.failures[:] += np.uint64(1)
             close(self.envs)

@@ -103,6 +103,7 @@ class Task:
     def __init__(self, text):
         task = json.loads(text)
         self.env, self.count = task["env"], task["environments"]
+        self.first, self.whole = task.get("first", 0), task.get("whole", self.count)
         self.restarts = task.get("restarts")
         options = dict(task["options"])
         self.wrappers = value_of(options.pop("python.wrappers", "[]"))
@@ -123,7 +124,8 @@ class Task:
         if kind == "pettingzoo":
             self.module = import_named(rest, self.env)
             if not hasattr(self.module, "parallel_env"):
-                raise Refused("%s: %s has no parallel_env(); name a module of PettingZoo's parallel API" % (self.env, rest))
+                told = "%s: %s has no parallel_env(); name a module of PettingZoo's parallel API"
+                raise Refused(told % (self.env, rest))
             return
         module, _, name = (rest if kind == "gymnasium" else self.env).rpartition(":")
         if module:
@@ -135,6 +137,10 @@ class Task:
         except gymnasium.error.Error as error:
             where = "%s: gymnasium %s" % (self.env, gymnasium.__version__)
             raise Refused("%s has no such environment: %s" % (where, error)) from error
+
+    def words_for(self, e):
+        """An environment of this worker by its number in the group."""
+        return "environment %d of %d" % (self.first + e, self.whole)
 
     def make(self):
         if self.module is not None:
