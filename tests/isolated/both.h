@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tandem/rl/env/env_buffers.h"
+#include "tandem/rl/env/env_registry.h"
 #include "tandem/rl/env/isolated/isolated_envs.h"
 
 namespace tandem::rl::isolated_test {
