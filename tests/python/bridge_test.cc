@@ -76,6 +76,38 @@ TEST(PythonSpecTest, SpacesOfAllTypesAreToldByTheirPaths) {
   EXPECT_EQ(pole.render_fps, 50.0);
 }
 
+// MountainCar of both has the same bits, so wrappers around it show the same; and the environments stay in one worker.
+TEST(PythonWrappersTest, ShowWhatTheyShowAroundTandemsOwn) {
+  const std::vector<std::string> wrappers{"sticky_actions=0.2", "frame_skip=3", "time_limit=25", "frame_stack=2"};
+  const std::string id = "gymnasium:MountainCar-v0";
+  EnvRegistry theirs = registry_with(id, {}), ours = EnvRegistry::native();
+  theirs.set_wrappers(id, wrappers);
+  ours.set_wrappers("MountainCar-v0", wrappers);
+  const auto python = theirs.make(id, kCount), native = ours.make("MountainCar-v0", kCount);
+  EXPECT_NE(stepped_by_row(*python), nullptr);
+  EnvBuffers seen(*python), expected(*native);
+  const std::vector<std::uint64_t> seeds{3, 4, 5};
+  python->reset(seeds, seen.arrays());
+  native->reset(seeds, expected.arrays());
+  int ends = 0;
+  for (int step = 0; step < 120; ++step) {
+    std::vector<std::int64_t> actions;
+    for (int e = 0; e < kCount; ++e) actions.push_back((step / (3 + e)) % 3);
+    python->step({.discrete = actions.data()}, seen.arrays());
+    native->step({.discrete = actions.data()}, expected.arrays());
+    for (std::size_t e = 0; e < kCount; ++e) {
+      ASSERT_THAT(seen.observation<float>(e), ::testing::ElementsAreArray(expected.observation<float>(e)))
+          << "step " << step << ", environment " << e;
+      ASSERT_EQ(seen.reward()[e], expected.reward()[e]);
+      ASSERT_EQ(seen.truncated()[e], expected.truncated()[e]);
+      if (seen.truncated()[e] == 0) continue;
+      ++ends;
+      ASSERT_THAT(seen.final_observation<float>(e), ::testing::ElementsAreArray(expected.final_observation<float>(e)));
+    }
+  }
+  EXPECT_GT(ends, 9);
+}
+
 TEST(PythonSpecTest, WhatHasNoArraysIsRefusedByItsName) {
   EXPECT_THAT(message_of<ConfigError>([] { (void)registry_with("gymnasium:spaces_env:Worded-v0", {}); }),
               AllOf(HasSubstr("gymnasium:spaces_env:Worded-v0"), HasSubstr("'way/0' is a Text space")));

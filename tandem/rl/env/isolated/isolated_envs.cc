@@ -75,7 +75,7 @@ void IsolatedEnvs::restart(std::string what) const {
       EnvArrays fresh;
       for (std::vector<std::byte>& leaf : held_->fresh.leaves) fresh.observation.push_back(leaf.data());
       fresh.action_mask = held_->fresh.mask.data();
-      copy_shown(fresh);
+      copy_shown(all_rows(), fresh);
       return count_failures();
     } catch (const WorkerLost& lost) {
       what = lost.what();
@@ -89,7 +89,7 @@ void IsolatedEnvs::reset(std::span<const std::uint64_t> seeds, const EnvArrays& 
   held_->is_cut_short = false;
   try {
     begin_episodes();
-    copy_shown(out);
+    copy_shown(all_rows(), out);
     count_failures();
     return remember(out);
   } catch (const WorkerLost& lost) {
@@ -99,12 +99,21 @@ void IsolatedEnvs::reset(std::span<const std::uint64_t> seeds, const EnvArrays& 
 }
 
 void IsolatedEnvs::step(const EnvActions& actions, const EnvArrays& out) {
-  begin_step(actions);
-  end_step(out);
+  begin_step({}, actions);
+  end_step({}, out);
+}
+
+// The window has a byte for each environment.
+bool IsolatedEnvs::can_step_rows() const { return rows() <= kWindowBytes && link().can_step_rows(); }
+
+void IsolatedEnvs::step_rows(std::span<const RowStep> which, const EnvActions& actions, const EnvArrays& out) {
+  TANDEM_CHECK(which.size() == rows() && rows() <= kWindowBytes, spec_.id, ": ", which.size(), " rows for ", rows());
+  begin_step(which, actions);
+  end_step(which, out);
 }
 
 // Actions are checked first: a bad action is the caller's fault and must not cost a worker.
-void IsolatedEnvs::begin_step(const EnvActions& actions) {
+void IsolatedEnvs::begin_step(std::span<const RowStep> which, const EnvActions& actions) {
   check_actions(spec_, rows(), actions);
   if (std::exchange(held_->is_cut_short, false)) return;
   try {
@@ -112,25 +121,29 @@ void IsolatedEnvs::begin_step(const EnvActions& actions) {
     const void* const from = actions.box != nullptr ? static_cast<const void*>(actions.box) : actions.discrete;
     const std::size_t size = actions.box != nullptr ? sizeof(float) : sizeof(std::int64_t);
     std::memcpy(worker.region().at(layout_.table.actions), from, rows() * layout_.table.action_elements * size);
-    worker.start(WorkerCommand::kStep);
+    if (!which.empty()) std::memcpy(worker.region().at(layout_.table.window), which.data(), which.size_bytes());
+    worker.start(which.empty() ? WorkerCommand::kStep : WorkerCommand::kStepRows);
     held_->is_stepping = true;
   } catch (const WorkerLost& lost) {
     restart(lost.what());
   }
 }
 
-void IsolatedEnvs::end_step(const EnvArrays& out) {
+void IsolatedEnvs::end_step(std::span<const RowStep> which, const EnvArrays& out) {
   if (std::exchange(held_->is_stepping, false)) {
     try {
       (void)link().finish();
-      copy_step(out);
+      if (which.empty()) copy_step(all_rows(), out);
+      for (std::size_t e = 0; e < which.size(); ++e) {
+        if (which[e] != RowStep::kRest) copy_step({.first = e, .count = 1}, out);
+      }
       count_failures();
       return remember(out);
     } catch (const WorkerLost& lost) {
       restart(lost.what());
     }
   }
-  end_episodes(out);
+  end_episodes(which, out);
 }
 
 void IsolatedEnvs::set_progress(double share) {
@@ -167,7 +180,7 @@ void IsolatedEnvs::load(std::span<const std::byte> state, const EnvArrays& out) 
     held_->origins[e] = {.seed = worker.region().array<std::uint64_t>(table.seeds)[e],
                          .failures = worker.region().array<std::uint64_t>(table.failures)[e]};
   }
-  copy_shown(out);
+  copy_shown(all_rows(), out);
   remember(out);
 }
 
@@ -177,20 +190,22 @@ void IsolatedEnvs::blame(std::size_t env, const std::string& what) const {
 }
 
 // Judged after it was copied: the worker may change its memory at any time.
-void IsolatedEnvs::copy_shown(const EnvArrays& out) const {
-  const std::size_t count = rows();
+void IsolatedEnvs::copy_shown(const Rows& its, const EnvArrays& out) const {
   const EnvRegion& region = link().region();
   for (std::size_t l = 0; l < layout_.leaves.size(); ++l) {
-    const std::size_t bytes = count * layout_.leaves[l].row_bytes;
-    std::memcpy(out.observation[l], region.at(layout_.leaves[l].observation), bytes);
+    const LeafEntry& entry = layout_.leaves[l];
+    const std::size_t at_row = its.first * entry.row_bytes;
+    std::memcpy(out.observation[l] + at_row, region.at(entry.observation) + at_row, its.count * entry.row_bytes);
     const Leaf& leaf = spec_.observation[l];
-    if (const auto at = first_wrong_element(leaf, out.observation[l], count))
-      blame(*at / static_cast<std::size_t>(leaf.count()), describe_element(leaf, out.observation[l], *at));
+    if (const auto at = first_wrong_element(leaf, out.observation[l] + at_row, its.count))
+      blame(its.first + *at / static_cast<std::size_t>(leaf.count()),
+            describe_element(leaf, out.observation[l] + at_row, *at));
   }
   if (!spec_.has_action_mask) return;
   const std::size_t options = layout_.table.mask_elements;
-  std::memcpy(out.action_mask, region.at(layout_.table.mask), count * options);
-  for (std::size_t e = 0; e < count; ++e) {
+  std::memcpy(out.action_mask + its.first * options, region.at(layout_.table.mask) + its.first * options,
+              its.count * options);
+  for (std::size_t e = its.first; e < its.first + its.count; ++e) {
     try {
       check_mask(spec_.action, {out.action_mask + e * options, options});
     } catch (const EnvError& error) {
@@ -199,25 +214,25 @@ void IsolatedEnvs::copy_shown(const EnvArrays& out) const {
   }
 }
 
-void IsolatedEnvs::copy_step(const EnvArrays& out) const {
-  const std::size_t count = rows();
+void IsolatedEnvs::copy_step(const Rows& its, const EnvArrays& out) const {
   const EnvRegion& region = link().region();
-  std::memcpy(out.reward, region.at(layout_.table.reward), count * sizeof(double));
-  std::memcpy(out.terminated, region.at(layout_.table.terminated), count);
-  std::memcpy(out.truncated, region.at(layout_.table.truncated), count);
-  if (const auto at = first_not_finite(std::span<const double>(out.reward, count)))
-    blame(*at, concat("its reward is ", out.reward[*at]));
+  const RegionTable& table = layout_.table;
+  std::memcpy(out.reward + its.first, region.array<double>(table.reward) + its.first, its.count * sizeof(double));
+  std::memcpy(out.terminated + its.first, region.at(table.terminated) + its.first, its.count);
+  std::memcpy(out.truncated + its.first, region.at(table.truncated) + its.first, its.count);
+  if (const auto at = first_not_finite(std::span<const double>(out.reward + its.first, its.count)))
+    blame(its.first + *at, concat("its reward is ", out.reward[its.first + *at]));
   unsigned most = 0;
-  for (std::size_t e = 0; e < count; ++e)
+  for (std::size_t e = its.first; e < its.first + its.count; ++e)
     most = std::max({most, unsigned{out.terminated[e]}, unsigned{out.truncated[e]}});
-  if (most > 1) blame(0, concat("a flag of an episode's end is ", most, "; they are 0 or 1"));
-  copy_ends(out);
-  copy_shown(out);
+  if (most > 1) blame(its.first, concat("a flag of an episode's end is ", most, "; they are 0 or 1"));
+  copy_ends(its, out);
+  copy_shown(its, out);
 }
 
-void IsolatedEnvs::copy_ends(const EnvArrays& out) const {
+void IsolatedEnvs::copy_ends(const Rows& its, const EnvArrays& out) const {
   const EnvRegion& region = link().region();
-  for (std::size_t e = 0; e < rows(); ++e) {
+  for (std::size_t e = its.first; e < its.first + its.count; ++e) {
     if (out.terminated[e] == 0 && out.truncated[e] == 0) continue;
     for (std::size_t l = 0; l < out.final_observation.size(); ++l) {
       const LeafEntry& entry = layout_.leaves[l];
@@ -237,16 +252,22 @@ void IsolatedEnvs::copy_ends(const EnvArrays& out) const {
   }
 }
 
-// The step that was lost, as RestartingEnvs writes it of an environment that fails.
-void IsolatedEnvs::end_episodes(const EnvArrays& out) {
-  const std::size_t count = rows();
-  for (std::size_t l = 0; l < out.final_observation.size(); ++l)
-    std::memcpy(out.final_observation[l], seen_.leaves[l].data(), seen_.leaves[l].size());
-  std::fill_n(out.reward, count, 0.0);
-  std::fill_n(out.terminated, count, std::uint8_t{0});
-  std::fill_n(out.truncated, count, std::uint8_t{1});
-  if (out.metrics != nullptr)
-    std::fill_n(out.metrics, count * spec_.metrics.size(), std::numeric_limits<double>::quiet_NaN());
+// The step that was lost, as RestartingEnvs writes it of an environment that fails. An environment that rested shows
+// the begin of another episode than before, and nothing else of it changes.
+void IsolatedEnvs::end_episodes(std::span<const RowStep> which, const EnvArrays& out) {
+  for (std::size_t e = 0; e < rows(); ++e) {
+    if (!makes_a_step(which, e)) continue;
+    for (std::size_t l = 0; l < out.final_observation.size(); ++l) {
+      const std::size_t bytes = layout_.leaves[l].row_bytes;
+      std::memcpy(out.final_observation[l] + e * bytes, seen_.leaves[l].data() + e * bytes, bytes);
+    }
+    out.reward[e] = 0;
+    out.terminated[e] = 0;
+    out.truncated[e] = 1;
+    if (out.metrics != nullptr)
+      std::fill_n(out.metrics + e * spec_.metrics.size(), spec_.metrics.size(),
+                  std::numeric_limits<double>::quiet_NaN());
+  }
   show_fresh(out);
 }
 

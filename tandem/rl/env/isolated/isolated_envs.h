@@ -20,10 +20,11 @@
 
 #include "tandem/rl/env/env_group.h"
 #include "tandem/rl/env/isolated/worker_link.h"
+#include "tandem/rl/env/steps_by_row.h"
 
 namespace tandem::rl {
 
-class IsolatedEnvs final : public EnvGroup {
+class IsolatedEnvs final : public EnvGroup, public StepsByRow {
  public:
   /// `spec` is that of options.task.env. `budget`: null, every failure ends the run. Throws ConfigError when count < 1.
   IsolatedEnvs(Spec spec, int count, IsolationOptions options, std::shared_ptr<RestartBudget> budget);
@@ -32,10 +33,14 @@ class IsolatedEnvs final : public EnvGroup {
   [[nodiscard]] int size() const override { return static_cast<int>(held_->origins.size()); }
   void reset(std::span<const std::uint64_t> seeds, const EnvArrays& out) override;
   void step(const EnvActions& actions, const EnvArrays& out) override;
-  /// The two halves of step(), between which other groups can begin theirs. Where begin_step() throws, there is nothing
-  /// to end.
-  void begin_step(const EnvActions& actions);
-  void end_step(const EnvArrays& out);
+  /// Starts the worker. Those of Python can that step environments one by one.
+  [[nodiscard]] bool can_step_rows() const override;
+  /// Where the worker is lost, environments that rest begin new episodes, too, as if they had just begun them.
+  void step_rows(std::span<const RowStep> which, const EnvActions& actions, const EnvArrays& out) override;
+  /// The two halves of step(), and of step_rows(), between which other groups can begin theirs. No `which`: all step.
+  /// Where begin_step() throws, there is nothing to end.
+  void begin_step(std::span<const RowStep> which, const EnvActions& actions);
+  void end_step(std::span<const RowStep> which, const EnvArrays& out);
   void set_progress(double share) override;
   /// Starts the worker.
   [[nodiscard]] bool can_save() const override;
@@ -72,13 +77,17 @@ class IsolatedEnvs final : public EnvGroup {
   void count_failures() const;
   // Starts workers until one has begun new episodes, each for one failure of the budget.
   void restart(std::string what) const;
-  // Copy what the worker shows, and judge it: WorkerLost, after the worker was killed.
-  void copy_shown(const EnvArrays& out) const;
-  void copy_step(const EnvArrays& out) const;
-  void copy_ends(const EnvArrays& out) const;
+  // Copy what the worker shows of some environments, and judge it: WorkerLost, after the worker was killed.
+  struct Rows {
+    std::size_t first = 0, count = 0;
+  };
+  [[nodiscard]] Rows all_rows() const { return {.first = 0, .count = rows()}; }
+  void copy_shown(const Rows& its, const EnvArrays& out) const;
+  void copy_step(const Rows& its, const EnvArrays& out) const;
+  void copy_ends(const Rows& its, const EnvArrays& out) const;
   // Keeps what is shown, for the case that the next step is lost.
   void remember(const EnvArrays& out);
-  void end_episodes(const EnvArrays& out);
+  void end_episodes(std::span<const RowStep> which, const EnvArrays& out);
   void show_fresh(const EnvArrays& out);
   [[noreturn]] void blame(std::size_t env, const std::string& what) const;
 

@@ -47,8 +47,8 @@ inline constexpr std::chrono::seconds kPatienceForTheEnd{2};
 
 /// What a worker is asked. A worker that does not know a command answers kFailed.
 enum class WorkerCommand : std::uint32_t {
-  /// The input (kGive) is the task, an object of JSON (worker_task.h). The worker makes its environments. `value`: 1
-  /// where their states can be saved, else 0.
+  /// The input (kGive) is the task, an object of JSON (worker_task.h). The worker makes its environments. `value`: the
+  /// sum of 1 where their states can be saved, and 2 where it knows kStepRows.
   kBegin = 1,
   /// Starts an episode in each environment, with the seed in `start_seeds`; writes observation and mask. `seeds` and
   /// `failures` say where this seed comes from, and are kept for kSave. Here and in kStep a worker that has made
@@ -73,6 +73,10 @@ enum class WorkerCommand : std::uint32_t {
   /// spec as JSON (python/python_spec.h). `value`: its length in bytes. The memory has no arrays but the window then
   /// (bare_layout()).
   kDescribe = 10,
+  /// As kStep, of some environments: byte e of the window is a RowStep (steps_by_row.h), 0 for one that rests, 1 for a
+  /// step, 2 for a step that ends the episode, as truncated. What belongs to one that rests is not written. Asked only
+  /// of a worker that said to kBegin that it knows it.
+  kStepRows = 11,
 };
 
 /// How the worker answers. With all but kDone, the first `value` bytes of the window are a text.

@@ -51,19 +51,29 @@ void SeveralWorkers::reset(std::span<const std::uint64_t> seeds, const EnvArrays
   }
 }
 
+void SeveralWorkers::step_rows(std::span<const RowStep> which, const EnvActions& actions, const EnvArrays& out) {
+  TANDEM_CHECK(which.size() == static_cast<std::size_t>(size()), spec().id, ": ", which.size(), " rows for ", size());
+  step_some(which, actions, out);
+}
+
 // All workers are asked before the first is waited for, and all have answered before an error is thrown: a request that
 // nobody waits for would be taken for the next one's.
-void SeveralWorkers::step(const EnvActions& actions, const EnvArrays& out) {
+void SeveralWorkers::step_some(std::span<const RowStep> which, const EnvActions& actions, const EnvArrays& out) {
+  const auto its = [which](const Part& part) {
+    const auto count = static_cast<std::size_t>(part.group->size());
+    return which.empty() ? which : which.subspan(part.first, count);
+  };
   std::exception_ptr error;
   std::size_t begun = 0;
   try {
-    for (; begun < parts_.size(); ++begun) parts_[begun].group->begin_step(actions_of(parts_[begun], actions));
+    for (; begun < parts_.size(); ++begun)
+      parts_[begun].group->begin_step(its(parts_[begun]), actions_of(parts_[begun], actions));
   } catch (...) {
     error = std::current_exception();
   }
   for (std::size_t w = 0; w < begun; ++w) {
     try {
-      parts_[w].group->end_step(arrays_of(parts_[w], out));
+      parts_[w].group->end_step(its(parts_[w]), arrays_of(parts_[w], out));
     } catch (...) {
       if (!error) error = std::current_exception();
     }

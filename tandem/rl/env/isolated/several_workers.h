@@ -16,7 +16,7 @@
 
 namespace tandem::rl {
 
-class SeveralWorkers final : public EnvGroup {
+class SeveralWorkers final : public EnvGroup, public StepsByRow {
  public:
   /// `count` environments in `workers` processes, as even as can be; no process is without any. Throws as IsolatedEnvs.
   SeveralWorkers(const Spec& spec, int count, int workers, const IsolationOptions& options,
@@ -25,7 +25,10 @@ class SeveralWorkers final : public EnvGroup {
   [[nodiscard]] const Spec& spec() const override { return parts_.front().group->spec(); }
   [[nodiscard]] int size() const override;
   void reset(std::span<const std::uint64_t> seeds, const EnvArrays& out) override;
-  void step(const EnvActions& actions, const EnvArrays& out) override;
+  void step(const EnvActions& actions, const EnvArrays& out) override { step_some({}, actions, out); }
+  /// All workers are of one kind, so the first answers for all.
+  [[nodiscard]] bool can_step_rows() const override { return parts_.front().group->can_step_rows(); }
+  void step_rows(std::span<const RowStep> which, const EnvActions& actions, const EnvArrays& out) override;
   void set_progress(double share) override;
   [[nodiscard]] bool can_save() const override { return false; }
   [[nodiscard]] std::vector<std::byte> save() const override;
@@ -37,6 +40,8 @@ class SeveralWorkers final : public EnvGroup {
     std::unique_ptr<IsolatedEnvs> group;
     std::size_t first = 0;
   };
+  // A step of the environments that `which` says; of all where it is empty.
+  void step_some(std::span<const RowStep> which, const EnvActions& actions, const EnvArrays& out);
   // The arrays, and the actions, of a part. The arrays are part_ and valid until the next call.
   const EnvArrays& arrays_of(const Part& part, const EnvArrays& all);
   [[nodiscard]] EnvActions actions_of(const Part& part, const EnvActions& all) const;

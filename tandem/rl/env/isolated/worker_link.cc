@@ -26,6 +26,7 @@ const char* words_for(WorkerCommand command) {
     case WorkerCommand::kReset:
       return "in a reset";
     case WorkerCommand::kStep:
+    case WorkerCommand::kStepRows:
       return "in a step";
     case WorkerCommand::kSave:
     case WorkerCommand::kTake:
@@ -73,7 +74,11 @@ WorkerLink::WorkerLink(const RegionLayout& layout, const IsolationOptions& optio
 void WorkerLink::begin(const WorkerTask& task) {
   const std::string json = json_of(task);
   give(std::as_bytes(std::span(json)));
-  can_save_ = call(WorkerCommand::kBegin) == 1;
+  constexpr std::uint64_t kSaves = 1, kStepsRows = 2;
+  const std::uint64_t can = call(WorkerCommand::kBegin);
+  if (can > kSaves + kStepsRows) fail(concat("says ", can, " of what it can do, which means nothing"));
+  can_save_ = (can & kSaves) != 0;
+  can_step_rows_ = (can & kStepsRows) != 0;
   has_begun_ = true;
 }
 

@@ -16,7 +16,6 @@ constexpr std::uint32_t kWrapperStateFormat = 1;
 WrappingGroup::WrappingGroup(std::unique_ptr<EnvGroup> inner, std::string name,
                              const std::function<Spec(const Spec&)>& spec_of)
     : inner_(std::move(inner)),
-      by_row_(stepped_by_row(*inner_)),
       name_(std::move(name)),
       spec_(spec_of(inner_->spec())),
       rows_(static_cast<std::size_t>(inner_->size())) {}
@@ -33,6 +32,7 @@ void WrappingGroup::step_rows(std::span<const RowStep> rows, const EnvActions& a
 
 void WrappingGroup::step_inner(std::span<const RowStep> rows, const EnvActions& actions, const EnvArrays& out) {
   if (rows.empty()) return inner_->step(actions, out);
+  if (by_row_ == nullptr) by_row_ = stepped_by_row(*inner_);
   TANDEM_CHECK(by_row_ != nullptr, name_, " of ", spec_.id, ": its inner group cannot step by rows");
   by_row_->step_rows(rows, actions, out);
 }

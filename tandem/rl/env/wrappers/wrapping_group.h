@@ -24,7 +24,7 @@ class WrappingGroup : public EnvGroup, public StepsByRow {
   [[nodiscard]] int size() const final { return inner_->size(); }
   void reset(std::span<const std::uint64_t> seeds, const EnvArrays& out) final;
   void step(const EnvActions& actions, const EnvArrays& out) final { step_some({}, actions, out); }
-  [[nodiscard]] bool can_step_rows() const final { return by_row_ != nullptr; }
+  [[nodiscard]] bool can_step_rows() const final { return by_row_ != nullptr || stepped_by_row(*inner_) != nullptr; }
   void step_rows(std::span<const RowStep> rows, const EnvActions& actions, const EnvArrays& out) final;
   void set_progress(double share) final { inner_->set_progress(share); }
   [[nodiscard]] bool can_save() const final { return inner_->can_save(); }
@@ -58,7 +58,8 @@ class WrappingGroup : public EnvGroup, public StepsByRow {
 
  private:
   const std::unique_ptr<EnvGroup> inner_;
-  StepsByRow* const by_row_;  // inner_, where it can step by rows
+  // inner_, once it has stepped by rows. It is asked late: groups in processes of their own start these to answer.
+  StepsByRow* by_row_ = nullptr;
   const std::string name_;
   const Spec spec_;
   const std::size_t rows_;

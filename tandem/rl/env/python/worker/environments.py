@@ -41,12 +41,16 @@ class Loop:
             except FAILURES as failure:
                 self.worker.ask("%s while it was made anew" % self.task.words_for(e), failure)
 
-    def step(self):
+    def step(self, rows=None):
+        """`rows`: what each environment does, a byte each; none: all step."""
         shown = self.worker.shown
         for e, action in enumerate(self.worker.actions.of(shown.actions)):
+            if rows is not None and rows[e] == REST:
+                continue
             env = self.envs[e]
             try:
                 observation, reward, terminated, truncated, info = env.step(action)
+                truncated = truncated or (rows is not None and rows[e] == LAST_STEP)
                 shown.reward[e] = reward
                 shown.terminated[e], shown.truncated[e] = bool(terminated), bool(truncated)
                 if terminated or truncated:

@@ -5,7 +5,7 @@ class Worker:
 
     def serve(self):
         run = {BEGIN: self.begin, RESET: self.reset, STEP: self.step, PROGRESS: lambda _: 0, GIVE: self.give,
-               TAKE: self.take, DESCRIBE: self.describe}
+               TAKE: self.take, DESCRIBE: self.describe, STEP_ROWS: self.step_rows}
         while True:
             command, argument = self.memory.wait()
             try:
@@ -64,7 +64,8 @@ class Worker:
 
     def begin(self, _):
         self.shown = Shown(self.memory, self.make(), self.actions)
-        return 0  # their states cannot be saved
+        # Their states cannot be saved. Objects of their own can rest beside others.
+        return 2 if isinstance(self.envs, Loop) else 0
 
     def describe(self, _):
         leaves, envs = self.make(), self.envs
@@ -93,6 +94,12 @@ class Worker:
 
     def step(self, _):
         self.envs.step()
+        return 0
+
+    def step_rows(self, _):
+        # A copy: what the worker tells on the way lies in the window, too.
+        begin = self.memory.window
+        self.envs.step(bytes(self.memory.bytes[begin:begin + self.memory.environments]))
         return 0
 
     def give(self, size):
