@@ -23,8 +23,8 @@ if(TANDEM_MUJOCO_ROOT)
   set(TANDEM_MUJOCO_WINGS mujoco/tasks)
   message(STATUS "MuJoCo headers: ${TANDEM_MUJOCO_ROOT}/include")
 elseif(TANDEM_MUJOCO)
-  message(FATAL_ERROR "TANDEM_MUJOCO=${TANDEM_MUJOCO} has no include/mujoco/mujoco.h: name an installed mujoco package or "
-          "an unpacked MuJoCo")
+  message(FATAL_ERROR "TANDEM_MUJOCO=${TANDEM_MUJOCO} has no include/mujoco/mujoco.h: name an installed mujoco package "
+          "or an unpacked MuJoCo")
 endif()
 
 # Gives the layer what it found.

@@ -17,31 +17,14 @@
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/rl/env/mujoco/mujoco_places.h"
-#include "tandem/rl/env/mujoco/tasks/ant.h"
-#include "tandem/rl/env/mujoco/tasks/arms.h"
-#include "tandem/rl/env/mujoco/tasks/half_cheetah.h"
-#include "tandem/rl/env/mujoco/tasks/pendulums.h"
-#include "tandem/rl/env/mujoco/tasks/planar_walkers.h"
-#include "tandem/rl/env/mujoco/tasks/swimmer.h"
-#include "tandem/rl/env/mujoco/tasks/whole_body.h"
+#include "tandem/rl/env/mujoco/tasks/gymnasium_task.h"
 
 namespace tandem::rl {
 namespace {
 
 void write(std::span<const double> values) { std::fwrite(values.data(), sizeof(double), values.size(), stdout); }
 
-// Tasks without metrics have none.
-template <typename Task>
-MetricsOf<Task> metrics_of() {
-  if constexpr (HasMetrics<Task>) {
-    return Task::metrics();
-  } else {
-    return std::initializer_list<typename MetricsOf<Task>::Field>{};
-  }
-}
-
-template <typename Task>
-void write_spec(const Task& task) {
+void write_spec(const GymnasiumTask& kind, const MujocoTask& task) {
   const Spec spec = task.spec();
   const auto& box = std::get<Box>(spec.action);
   const std::string threshold = spec.reward_threshold ? concat(*spec.reward_threshold) : "none";
@@ -49,46 +32,37 @@ void write_spec(const Task& task) {
       concat(spec.observation.front().count(), " ", box.low.size(), " ", spec.max_episode_steps, " ", threshold, " ",
              spec.render_fps, " ", joined(box.low, {}, " "), " ", joined(box.high, {}, " "), " ",
              joined(
-                 metrics_of<Task>().list(), [](const Metric& metric) { return metric.name; }, " "));
+                 kind.entry.spec.metrics, [](const Metric& metric) { return metric.name; }, " "));
   std::printf("%s\n", text.c_str());
 }
 
-template <typename Task>
-void run(const EnvOptionTexts& options, std::istream& in) {
-  Task task;
-  OptionGiver<Task>(options).begin(task);
+void run(const GymnasiumTask& kind, const EnvOptionTexts& options, std::istream& in) {
+  const std::unique_ptr<MujocoTask> task = kind.make(options);
   NumpyGenerator random;
-  const MetricsOf<Task> metrics = metrics_of<Task>();
   for (std::string line; std::getline(in, line); std::fflush(stdout)) {
     std::istringstream words = reader_of(line);
     std::string command;
     words >> command;
     if (command == "spec") {
-      write_spec(task);
+      write_spec(kind, *task);
     } else if (command == "reset") {
       std::uint64_t seed = 0;
       words >> seed;
       random = NumpyGenerator(seed);
-      write(task.reset(random));
+      write(task->reset(random));
     } else if (command == "again") {
-      write(task.reset(random));
+      write(task->reset(random));
     } else if (command == "step") {
       std::vector<float> action;
       for (float number = 0; words >> number;) action.push_back(number);
-      const auto result = task.step(action);
+      const auto result = task->step(action);
       write(result.observation);
-      std::vector<double> rest{result.reward, result.terminated ? 1.0 : 0.0};
-      for (const auto& field : metrics.fields()) rest.push_back(field.value(task));
-      write(rest);
+      write(std::vector<double>{result.reward, result.terminated ? 1.0 : 0.0});
+      write(kind.metrics(*task));
     } else {
       throw ConfigError("unknown command: " + line);
     }
   }
-}
-
-template <typename... Tasks>
-bool run_one_of(const std::string& id, const EnvOptionTexts& options) {
-  return ((Tasks::kDefaults.id == id ? (run<Tasks>(options, std::cin), true) : false) || ...);
 }
 
 int trace(int argc, char** argv) {
@@ -99,9 +73,9 @@ int trace(int argc, char** argv) {
     const std::size_t sign = text.find('=');
     options.emplace_back(text.substr(0, sign), text.substr(sign + 1));
   }
-  if (argc >= 2 && run_one_of<Ant, HalfCheetah, Hopper, Humanoid, HumanoidStandup, InvertedDoublePendulum,
-                              InvertedPendulum, Pusher, Reacher, Swimmer, Walker2d>(argv[1], options))
-    return 0;
+  for (const GymnasiumTask& kind : gymnasium_tasks()) {
+    if (argc >= 2 && kind.entry.spec.id == argv[1]) return run(kind, options, std::cin), 0;
+  }
   std::cerr << "usage: mujoco_trace ENV [OPTION=VALUE...]\n";
   return 2;
 }

@@ -5,7 +5,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #ifdef TANDEM_HAS_MUJOCO
-#include "tandem/rl/env/mujoco/tasks/gymnasium_tasks.h"
+#include "tandem/rl/env/mujoco/tasks/gymnasium_task.h"
 #include "tandem/rl/env/mujoco/tasks/mujoco_library.h"
 #endif
 
@@ -28,7 +28,11 @@ const std::vector<std::string>& mujoco_names() {
 
 #ifdef TANDEM_HAS_MUJOCO
 
-std::vector<EnvEntry> mujoco_entries() { return gymnasium_tasks(); }
+std::vector<EnvEntry> mujoco_entries() {
+  std::vector<EnvEntry> entries;
+  for (GymnasiumTask& task : gymnasium_tasks()) entries.push_back(std::move(task.entry));
+  return entries;
+}
 
 std::string why_no_mujoco() {
   try {

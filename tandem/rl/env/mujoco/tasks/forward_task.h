@@ -7,8 +7,8 @@
 #include <string>
 
 #include "tandem/rl/env/env_metrics.h"
+#include "tandem/rl/env/mujoco/tasks/gymnasium_task.h"
 #include "tandem/rl/env/mujoco/tasks/mujoco_task.h"
-#include "tandem/rl/env/mujoco/tasks/task_defaults.h"
 
 namespace tandem::rl {
 

@@ -1,15 +1,16 @@
-// rl/env/mujoco/tasks/whole_body.h: Humanoid-v5 and HumanoidStandup-v5: a body with arms and legs runs, or gets up.
+// Humanoid-v5 and HumanoidStandup-v5: a body with arms and legs runs, or gets up.
 // Both show the same: state, inertias, velocities and forces, each of which may be left out. Source: gymnasium's
 // HumanoidEnv and HumanoidStandupEnv (v5).
-#pragma once
 #include <algorithm>
 #include <limits>
 #include <string>
 
 #include "tandem/rl/env/mujoco/tasks/forward_task.h"
+#include "tandem/rl/env/mujoco/tasks/gymnasium_task.h"
 #include "tandem/rl/env/mujoco/tasks/start_noise.h"
 
 namespace tandem::rl {
+namespace {
 
 /// What is shown.
 struct WholeBodyView {
@@ -195,5 +196,10 @@ class HumanoidStandup final : public WholeBody {
 
   Options options_;
 };
+
+}  // namespace
+
+GymnasiumTask humanoid() { return gymnasium_task<Humanoid>(); }
+GymnasiumTask humanoid_standup() { return gymnasium_task<HumanoidStandup>(); }
 
 }  // namespace tandem::rl

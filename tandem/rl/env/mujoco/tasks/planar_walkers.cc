@@ -1,14 +1,15 @@
-// rl/env/mujoco/tasks/planar_walkers.h: Hopper-v5 and Walker2d-v5: a body on one leg or two goes forward in a plane
+// Hopper-v5 and Walker2d-v5: a body on one leg or two goes forward in a plane
 // without falling. They differ in their bounds of health. Source: gymnasium's HopperEnv and Walker2dEnv (v5).
-#pragma once
 #include <algorithm>
 #include <limits>
 
 #include "tandem/rl/env/mujoco/tasks/float_sums.h"
 #include "tandem/rl/env/mujoco/tasks/forward_task.h"
+#include "tandem/rl/env/mujoco/tasks/gymnasium_task.h"
 #include "tandem/rl/env/mujoco/tasks/start_noise.h"
 
 namespace tandem::rl {
+namespace {
 
 /// Of both; angles are those of the trunk, in radians.
 struct PlanarWalkerOptions : HealthyOptions {
@@ -135,5 +136,10 @@ class Walker2d final : public PlanarWalker {
 
   Options options_;
 };
+
+}  // namespace
+
+GymnasiumTask hopper() { return gymnasium_task<Hopper>(); }
+GymnasiumTask walker2d() { return gymnasium_task<Walker2d>(); }
 
 }  // namespace tandem::rl

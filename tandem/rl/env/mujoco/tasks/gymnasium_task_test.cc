@@ -1,4 +1,4 @@
-#include "tandem/rl/env/mujoco/tasks/gymnasium_tasks.h"
+#include "tandem/rl/env/mujoco/tasks/gymnasium_task.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ class GymnasiumTasksTest : public ::testing::TestWithParam<std::string> {
 
 std::vector<std::string> all_ids() {
   std::vector<std::string> ids;
-  for (const EnvEntry& entry : gymnasium_tasks()) ids.push_back(entry.spec.id);
+  for (const GymnasiumTask& task : gymnasium_tasks()) ids.push_back(task.entry.spec.id);
   return ids;
 }
 INSTANTIATE_TEST_SUITE_P(Tasks, GymnasiumTasksTest, ::testing::ValuesIn(all_ids()),

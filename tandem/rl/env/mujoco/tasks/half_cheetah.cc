@@ -1,11 +1,12 @@
-// rl/env/mujoco/tasks/half_cheetah.h: HalfCheetah-v5: a cat-like robot in a plane runs forward. Episodes end by their
+// HalfCheetah-v5: a cat-like robot in a plane runs forward. Episodes end by their
 // time limit alone. Source: gymnasium's HalfCheetahEnv (v5).
-#pragma once
 #include "tandem/rl/env/mujoco/tasks/float_sums.h"
 #include "tandem/rl/env/mujoco/tasks/forward_task.h"
+#include "tandem/rl/env/mujoco/tasks/gymnasium_task.h"
 #include "tandem/rl/env/mujoco/tasks/start_noise.h"
 
 namespace tandem::rl {
+namespace {
 
 class HalfCheetah final : public ForwardTask {
  public:
@@ -51,5 +52,9 @@ class HalfCheetah final : public ForwardTask {
 
   Options options_;
 };
+
+}  // namespace
+
+GymnasiumTask half_cheetah() { return gymnasium_task<HalfCheetah>(); }
 
 }  // namespace tandem::rl

@@ -1,11 +1,12 @@
-// rl/env/mujoco/tasks/swimmer.h: Swimmer-v5: a chain of three links swims forward in a viscous fluid. Episodes end by
+// Swimmer-v5: a chain of three links swims forward in a viscous fluid. Episodes end by
 // their time limit alone. Source: gymnasium's SwimmerEnv (v5).
-#pragma once
 #include "tandem/rl/env/mujoco/tasks/float_sums.h"
 #include "tandem/rl/env/mujoco/tasks/forward_task.h"
+#include "tandem/rl/env/mujoco/tasks/gymnasium_task.h"
 #include "tandem/rl/env/mujoco/tasks/start_noise.h"
 
 namespace tandem::rl {
+namespace {
 
 class Swimmer final : public ForwardTask {
  public:
@@ -51,5 +52,9 @@ class Swimmer final : public ForwardTask {
 
   Options options_;
 };
+
+}  // namespace
+
+GymnasiumTask swimmer() { return gymnasium_task<Swimmer>(); }
 
 }  // namespace tandem::rl

@@ -1,16 +1,17 @@
-// rl/env/mujoco/tasks/ant.h: Ant-v5: a body on four legs goes forward without falling over, and is charged for
+// Ant-v5: a body on four legs goes forward without falling over, and is charged for
 // contacts. With a model of one's own it serves other robots, as in Gymnasium: `main_body` is the one whose speed is
 // paid. Source: gymnasium's AntEnv (v5).
-#pragma once
 #include <algorithm>
 #include <cmath>
 #include <string>
 
 #include "tandem/rl/env/mujoco/tasks/float_sums.h"
 #include "tandem/rl/env/mujoco/tasks/forward_task.h"
+#include "tandem/rl/env/mujoco/tasks/gymnasium_task.h"
 #include "tandem/rl/env/mujoco/tasks/start_noise.h"
 
 namespace tandem::rl {
+namespace {
 
 class Ant final : public ForwardTask {
  public:
@@ -57,7 +58,7 @@ class Ant final : public ForwardTask {
   int main_body_ = 1;
 };
 
-inline OptionsOf<Ant::Options> Ant::options() {
+OptionsOf<Ant::Options> Ant::options() {
   return healthy_options<Options>(kDefaults.model)
       .with({{"contact_cost_weight", &Options::contact_cost_weight, "Cost of the squared forces of contacts."},
              {"contact_force_min", &Options::contact_force_min, "Forces of contacts are cut here."},
@@ -67,30 +68,30 @@ inline OptionsOf<Ant::Options> Ant::options() {
               "Whether forces of contacts are shown."}});
 }
 
-inline void Ant::configure(const Options& options) {
+void Ant::configure(const Options& options) {
   const bool is_other = use_model(options, kDefaults.model) || options.main_body != options_.main_body;
   options_ = options;
   if (is_other) main_body_ = body_of(model(), options.main_body);
 }
 
-inline void Ant::start(NumpyGenerator& random, std::span<double> positions, std::span<double> speeds) {
+void Ant::start(NumpyGenerator& random, std::span<double> positions, std::span<double> speeds) {
   add_uniform(random, options_.reset_noise_scale, positions);
   add_normal(random, options_.reset_noise_scale, speeds);
 }
 
-inline void Ant::observe(std::vector<double>& shown) const {
+void Ant::observe(std::vector<double>& shown) const {
   show_state(shown, options_.exclude_current_positions_from_observation, 2);
   if (!options_.include_cfrc_ext_in_observation) return;
   for (const double force : contact_forces().subspan(6)) shown.push_back(cut(force));
 }
 
-inline bool Ant::is_healthy() const {
+bool Ant::is_healthy() const {
   const auto finite = [](double x) { return std::isfinite(x); };
   return std::ranges::all_of(qpos(), finite) && std::ranges::all_of(qvel(), finite) &&
          options_.healthy_z_min <= qpos()[2] && qpos()[2] <= options_.healthy_z_max;
 }
 
-inline MujocoTask::Outcome Ant::judge(const Passage& passed, std::span<const float> action) {
+MujocoTask::Outcome Ant::judge(const Passage& passed, std::span<const float> action) {
   double contacts = 0;
   for (const double force : contact_forces()) contacts += cut(force) * cut(force);
   const bool healthy = is_healthy();
@@ -101,5 +102,9 @@ inline MujocoTask::Outcome Ant::judge(const Passage& passed, std::span<const flo
                           .contact_cost = options_.contact_cost_weight * contacts}),
           .terminated = !healthy && options_.terminate_when_unhealthy};
 }
+
+}  // namespace
+
+GymnasiumTask ant() { return gymnasium_task<Ant>(); }
 
 }  // namespace tandem::rl

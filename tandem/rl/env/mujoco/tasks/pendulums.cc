@@ -1,15 +1,15 @@
-// rl/env/mujoco/tasks/pendulums.h: InvertedPendulum-v5 and InvertedDoublePendulum-v5: a cart keeps one pole, or two
+// InvertedPendulum-v5 and InvertedDoublePendulum-v5: a cart keeps one pole, or two
 // poles on each other, upright. Source: gymnasium's InvertedPendulumEnv and InvertedDoublePendulumEnv (v5).
-#pragma once
 #include <algorithm>
 #include <cmath>
 
 #include "tandem/rl/env/env_metrics.h"
+#include "tandem/rl/env/mujoco/tasks/gymnasium_task.h"
 #include "tandem/rl/env/mujoco/tasks/mujoco_task.h"
 #include "tandem/rl/env/mujoco/tasks/start_noise.h"
-#include "tandem/rl/env/mujoco/tasks/task_defaults.h"
 
 namespace tandem::rl {
+namespace {
 
 class InvertedPendulum final : public MujocoTask {
  public:
@@ -123,5 +123,10 @@ class InvertedDoublePendulum final : public MujocoTask {
 
   Options options_;
 };
+
+}  // namespace
+
+GymnasiumTask inverted_pendulum() { return gymnasium_task<InvertedPendulum>(); }
+GymnasiumTask inverted_double_pendulum() { return gymnasium_task<InvertedDoublePendulum>(); }
 
 }  // namespace tandem::rl

@@ -1,16 +1,16 @@
-// rl/env/mujoco/tasks/arms.h: Reacher-v5 and Pusher-v5: an arm brings its tip to a goal, or an object there. Episodes
+// Reacher-v5 and Pusher-v5: an arm brings its tip to a goal, or an object there. Episodes
 // end by their time limit alone. Source: gymnasium's ReacherEnv and PusherEnv (v5).
-#pragma once
 #include <array>
 #include <cmath>
 
 #include "tandem/rl/env/env_metrics.h"
 #include "tandem/rl/env/mujoco/tasks/float_sums.h"
+#include "tandem/rl/env/mujoco/tasks/gymnasium_task.h"
 #include "tandem/rl/env/mujoco/tasks/mujoco_task.h"
 #include "tandem/rl/env/mujoco/tasks/start_noise.h"
-#include "tandem/rl/env/mujoco/tasks/task_defaults.h"
 
 namespace tandem::rl {
+namespace {
 
 /// Distances between bodies.
 class ArmTask : public MujocoTask {
@@ -160,5 +160,10 @@ class Pusher final : public ArmTask {
   int tip_ = 0, object_ = 0, goal_ = 0;
   double control_cost_ = 0;
 };
+
+}  // namespace
+
+GymnasiumTask reacher() { return gymnasium_task<Reacher>(); }
+GymnasiumTask pusher() { return gymnasium_task<Pusher>(); }
 
 }  // namespace tandem::rl
