@@ -11,6 +11,7 @@
 #include "tandem/rl/algo/impala/impala_run.h"
 #include "tandem/rl/algo/ppo/ppo_run.h"
 #include "tandem/rl/env/env_registry.h"
+#include "tandem/rl/env/mujoco/mujoco_envs.h"
 #include "tandem/rl/policy/mlp_policy.h"
 
 namespace tandem::rl {
@@ -85,14 +86,19 @@ TEST_P(RolloutAllocationsTest, ARolloutAllocatesNothing) {
   EXPECT_EQ(end.ours(), 0) << end.where();
 }
 
-INSTANTIATE_TEST_SUITE_P(Tasks, RolloutAllocationsTest,
-                         ::testing::Values(Task{"CartPole-v1"}, Task{"Pendulum-v1"}, Task{"Pendulum-v1", true},
-                                           Task{"MountainCarContinuous-v0"}, Task{"Acrobot-v1"}),
-                         [](const auto& task) {
-                           std::string name = task.param.env + (task.param.normalized ? "Normalized" : "");
-                           std::erase(name, '-');
-                           return name;
-                         });
+std::vector<Task> tasks() {
+  std::vector<Task> all{
+      {"CartPole-v1"}, {"Pendulum-v1"}, {"Pendulum-v1", true}, {"MountainCarContinuous-v0"}, {"Acrobot-v1"}};
+  // Of MuJoCo's, where this build has them: one whose episodes end by their limit, and one whose episodes end often.
+  if (!mujoco_entries().empty()) all.insert(all.end(), {{"Reacher-v5"}, {"Hopper-v5", true}, {"Humanoid-v5"}});
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Tasks, RolloutAllocationsTest, ::testing::ValuesIn(tasks()), [](const auto& task) {
+  std::string name = task.param.env + (task.param.normalized ? "Normalized" : "");
+  std::erase(name, '-');
+  return name;
+});
 
 ImpalaSetup impala() {
   ImpalaSetup setup;
