@@ -1,7 +1,5 @@
 #include "tandem/concurrency/poll_until.h"
 
-#include <sys/eventfd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -12,6 +10,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/mutex.h"
 #include "tandem/base/text.h"
+#include "tandem/concurrency/wake_event.h"
 
 namespace tandem {
 namespace {
@@ -33,10 +32,8 @@ int poll_milliseconds(const Deadline& deadline) {
 // A stop request cannot interrupt poll(). So it writes to an eventfd, which is polled along with the sockets.
 void poll_until(std::span<pollfd> sockets, const Limits& limits, const std::string& what) {
   std::vector<pollfd> waits(sockets.begin(), sockets.end());
-  const Descriptor stopped(limits.stop.stop_possible() ? ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1);
-  if (limits.stop.stop_possible() && !stopped.is_open()) fail_poll("eventfd");
-  const auto wake = [&] { (void)::eventfd_write(stopped.get(), 1); };
-  const std::stop_callback on_stop(limits.stop, wake);
+  const Descriptor stopped(limits.stop.stop_possible() ? make_wake_event(what) : Descriptor());
+  const std::stop_callback on_stop(limits.stop, [&] { wake(stopped); });
   if (stopped.is_open()) waits.push_back({stopped.get(), POLLIN, 0});
   for (;;) {
     if (::poll(waits.data(), waits.size(), poll_milliseconds(limits.deadline)) < 0 && errno != EINTR) fail_poll("poll");

@@ -1,7 +1,6 @@
 #include "tandem/net/wire.h"
 
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -17,6 +16,7 @@
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/concurrency/wake_event.h"
 
 namespace tandem::net {
 namespace {
@@ -89,9 +89,8 @@ struct Wire::Line {
 };
 
 Wire::Wire(std::vector<Ends> peers)
-    : events_(::epoll_create1(EPOLL_CLOEXEC)), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (!events_.is_open() || !wake_.is_open())
-    throw RunError(concat("no descriptor for the connections of a group: ", reason_of(errno)));
+    : events_(::epoll_create1(EPOLL_CLOEXEC)), wake_(make_wake_event("the connections of a group")) {
+  if (!events_.is_open()) throw RunError(concat("no descriptor for the connections of a group: ", reason_of(errno)));
   for (Ends& ends : peers) {
     lines_.push_back(std::make_unique<Line>(std::move(ends.messages), Channel::kMessages, events_.get()));
     lines_.push_back(std::make_unique<Line>(std::move(ends.payloads), Channel::kPayloads, events_.get()));
@@ -142,7 +141,7 @@ Wire::Transfer Wire::receive(int peer, void* to, std::size_t room, Channel chann
 void Wire::cut() noexcept {
   if (mover_ == nullptr) return;
   mover_->request_stop();
-  (void)::eventfd_write(wake_.get(), 1);
+  wake(wake_);
   mover_.reset();
   for (const auto& each : lines_) each->close_in_order();
   lines_.clear();

@@ -1,7 +1,6 @@
 #include "tandem/shm/lifeline_watch.h"
 
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -11,15 +10,10 @@
 
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/concurrency/wake_event.h"
 
 namespace tandem::shm {
 namespace {
-
-Descriptor make_eventfd() {
-  Descriptor made(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!made.is_open()) throw RunError(concat("host group: eventfd: ", std::system_category().message(errno)));
-  return made;
-}
 
 // Takes all calls that have come. Returns false when all other ranks are gone: nobody waits for an answer then.
 bool take_calls(const Descriptor& own) {
@@ -52,7 +46,7 @@ LifelineWatch::LifelineWatch(Descriptor own, std::vector<Descriptor> peers, std:
       peers_(std::move(peers)),
       on_end_(std::move(on_end)),
       on_call_(std::move(on_call)),
-      stopped_(make_eventfd()),
+      stopped_(make_wake_event("host group")),
       worker_("lifelines", [this](const std::stop_token& stop) { watch(stop); }) {}
 
 void LifelineWatch::hang_up() const { (void)::shutdown(own_.get(), SHUT_RDWR); }
@@ -60,7 +54,7 @@ void LifelineWatch::hang_up() const { (void)::shutdown(own_.get(), SHUT_RDWR); }
 // Sleeps on the peers' lifelines, on its own and on the eventfd that a stop request writes to. A lifeline that has hung
 // up is taken out of the list, or poll() would return at once for ever.
 void LifelineWatch::watch(const std::stop_token& stop) {
-  const std::stop_callback on_stop(stop, [this] { (void)::eventfd_write(stopped_.get(), 1); });
+  const std::stop_callback on_stop(stop, [this] { wake(stopped_); });
   std::vector<pollfd> waits;
   for (const Descriptor& peer : peers_) waits.push_back({peer.get(), POLLIN, 0});  // poll() passes -1 over
   const std::size_t own = waits.size();

@@ -16,6 +16,7 @@
 #include "tandem/base/text.h"
 #include "tandem/comm/store/store_request.h"
 #include "tandem/concurrency/poll_until.h"
+#include "tandem/concurrency/wake_event.h"
 #include "tandem/net/knocks.h"
 
 namespace tandem::comm {
@@ -62,17 +63,15 @@ struct StoreServer::Client {
 StoreServer::StoreServer(std::shared_ptr<StoreMap> values, net::DoorOptions door)
     : values_(std::move(values)),
       door_(std::move(door)),
-      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      wake_(make_wake_event("the store")),
       answerer_("store", [this](const std::stop_token& stop) { answer_all(stop); }),
       doorkeeper_("store-door", [this](const std::stop_token& stop) { let_in(stop); }) {}
 
 StoreServer::~StoreServer() {
   answerer_.request_stop();
   doorkeeper_.request_stop();
-  wake();
+  wake(wake_);
 }
-
-void StoreServer::wake() { (void)::eventfd_write(wake_.get(), 1); }
 
 // A process without a free descriptor says so, and lets nobody else in until it has one.
 void StoreServer::let_in(const std::stop_token& stop) {
@@ -88,7 +87,7 @@ void StoreServer::let_in(const std::stop_token& stop) {
       pause(std::chrono::seconds(1), {.stop = stop});
       continue;
     }
-    wake();
+    wake(wake_);
   }
 }
 

@@ -33,7 +33,6 @@ class StoreServer {
   void take_new(std::vector<std::unique_ptr<Client>>& clients);
   [[nodiscard]] net::Message answer_to(const net::Message& question);
   [[nodiscard]] bool serve(Client& client);
-  void wake();
 
   const std::shared_ptr<StoreMap> values_;
   net::Door door_;

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netdb.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 #include <limits>
 #include <thread>
 
+#include "tandem/base/descriptor.h"
 #include "tandem/base/error.h"
 #include "tandem/base/testing/free_port.h"
 #include "tandem/base/testing/message_of.h"
@@ -315,6 +317,29 @@ TEST(RunStoreTest, AStoreWhoseHostIsStoppedIsLostAfterTheReplyLimit) {
               HasSubstr("was lost while adding to 'count'"));
   ::kill(host, SIGKILL);
   ::waitpid(host, nullptr, 0);
+}
+
+// Whatever is the first thing that finds no descriptor: the caller hears of it, and nothing waits for ever.
+TEST(HostedStoreTest, AProcessWithFewDescriptorsHostsAStoreOrSaysWhyNot) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int next_free = Descriptor(::dup(STDIN_FILENO)).get();
+  int refused = 0, hosted = 0;
+  for (int free = 0; hosted == 0 && free < 32; ++free) {
+    rlimit few = before;
+    few.rlim_cur = static_cast<rlim_t>(next_free + free);
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+    try {
+      (void)host_store({});
+      ++hosted;
+    } catch (const RunError& error) {
+      ++refused;
+      EXPECT_THAT(error.what(), HasSubstr("ulimit -n")) << free;
+    }
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  }
+  EXPECT_GT(refused, 0);
+  EXPECT_EQ(hosted, 1);
 }
 
 }  // namespace
