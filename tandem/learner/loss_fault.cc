@@ -65,7 +65,7 @@ struct Worst {
   std::string where, next_step;
 
   [[nodiscard]] bool is_finite() const { return std::isfinite(extreme.magnitude); }
-  [[nodiscard]] bool is_beyond_float32() const { return extreme.magnitude > kLargest; }
+  [[nodiscard]] bool is_too_large() const { return extreme.magnitude > kLargest; }  // or not finite
 };
 
 // Looks at columns one after the other, and keeps apart what was given to the training.
@@ -96,16 +96,7 @@ class Search {
   }
 
   [[nodiscard]] const Worst& given() const { return given_; }
-  // What is not finite, else what is too large, and of both what was given first.
-  [[nodiscard]] const Worst& worst() const {
-    for (const Worst* each : {&given_, &made_}) {
-      if (!each->is_finite()) return *each;
-    }
-    for (const Worst* each : {&given_, &made_}) {
-      if (each->is_beyond_float32()) return *each;
-    }
-    return given_.extreme.magnitude > made_.extreme.magnitude ? given_ : made_;
-  }
+  [[nodiscard]] const Worst& made() const { return made_; }
 
  private:
   const LossFault& fault_;
@@ -123,18 +114,20 @@ RowsVerdict about_rows(const LossFault& fault) {
   for (const auto& [name, column] : rows.columns)
     search.look("column", name, column.index_select(0, at::tensor(chosen, at::kLong).to(column.device())), chosen);
   for (const auto& [name, state] : rows.states) search.look("state", name, state, {});
-  const Worst &worst = search.worst(), &given = search.given();
-  if (worst.where.empty()) return {};
-  const auto next = [](const Worst& its) { return its.next_step.empty() ? "Mend it where it is made" : its.next_step; };
-  if (!worst.is_finite() || worst.is_beyond_float32())
-    return {.text = concat("Of what it was computed from, ", worst.where, " is ", worst.extreme.value,
-                           worst.is_finite() ? ", whose square is beyond float32. " : ". ", next(worst)),
-            .are_the_cause = true};
-  if (given.extreme.magnitude > kAbsurd)
-    return {.text = concat("Of what it was computed from, ", given.where, " is ", given.extreme.value,
-                           ", and losses and gradients grow with it. ", next(given)),
-            .are_the_cause = true};
-  return {.text = concat("What it was computed from is finite, at most ", worst.extreme.magnitude, ". ")};
+  // What was made may be too large because what was given is, so that comes first.
+  const Worst &given = search.given(), &made = search.made();
+  const bool is_absurd = given.extreme.magnitude > kAbsurd;
+  if (!is_absurd && !made.is_too_large()) {
+    const double most = std::max(given.extreme.magnitude, made.extreme.magnitude);
+    return {.text = most < 0 ? "" : concat("What it was computed from is finite, at most ", most, ". ")};
+  }
+  const Worst& cause = is_absurd ? given : made;
+  return {.text = concat("Of what it was computed from, ", cause.where, " is ", cause.extreme.value,
+                         !cause.is_finite()     ? ". "
+                         : cause.is_too_large() ? ", whose square is beyond float32. "
+                                                : ", and losses and gradients grow with it. ",
+                         cause.next_step.empty() ? "Mend it where it is made" : cause.next_step),
+          .are_the_cause = true};
 }
 
 std::string about_parameters(const torch::nn::Module& module) {

@@ -93,6 +93,17 @@ TEST(AbsurdNumbersTest, AnObservationBehindAnInfiniteLossIsNamedByLeafElementAnd
   }
 }
 
+// The value itself is infinite then, which comes of the observation.
+TEST(AbsurdNumbersTest, AnObservationIsNamedBeforeWhatWasComputedOfIt) {
+  Glitch::number = 3e38F;
+  PpoSetup setup = setup_of<PpoSetup>(LossKernel::kAuto, Activation::kRelu);
+  setup.make_policy =
+      mlp_policy_factory({.hidden = {8}, .activation = Activation::kRelu, .policy_gain = 1e-9, .value_gain = 100});
+  EXPECT_THAT(failure_of<PpoRun>(std::move(setup)),
+              AllOf(HasSubstr("the loss of minibatch 0 is"), HasSubstr("observation leaf 'torn' in row "),
+                    HasSubstr("is 3e+38, whose square is beyond float32")));
+}
+
 // Beyond float32 already while acting.
 TEST(AbsurdNumbersTest, AnObservationBehindAnActionThatIsNotFiniteIsNamed) {
   Glitch::number = 3e38F;
