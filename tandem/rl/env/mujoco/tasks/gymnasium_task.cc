@@ -13,7 +13,7 @@ Spec spec_of(const TaskDefaults& defaults) {
   const auto actions = static_cast<std::size_t>(defaults.actions);
   const double reach = static_cast<float>(defaults.reach);  // gymnasium's Box has float32 bounds
   return {.id = defaults.id,
-          .observation = {{.shape = {defaults.shown}}},
+          .observation = {{.type = ElementType::kFloat64, .shape = {defaults.shown}}},
           .action = Box{std::vector<double>(actions, -reach), std::vector<double>(actions, reach)},
           .max_episode_steps = defaults.max_episode_steps,
           .reward_threshold = defaults.reward_threshold,

@@ -60,7 +60,7 @@ class Walk {
     for (int step = 0; step < steps; ++step) {
       this->step();
       for (std::size_t e = 0; e < buffers_.rows(); ++e) {
-        const auto row = buffers_.observation<float>(e);
+        const auto row = buffers_.observation<double>(e);
         all.insert(all.end(), row.begin(), row.end());
         all.insert(all.end(), {buffers_.reward()[e], static_cast<double>(buffers_.terminated()[e]),
                                static_cast<double>(buffers_.truncated()[e])});
@@ -102,12 +102,12 @@ TEST_P(GymnasiumTasksTest, ALoadedStateGoesOnWithTheSameBits) {
   goes_on.reset(5);
   (void)goes_on.seen(33);
   const std::vector<std::byte> state = one->save();
-  const auto shown = goes_on.buffers().observation<float>(1);
-  const std::vector<float> before(shown.begin(), shown.end());
+  const auto shown = goes_on.buffers().observation<double>(1);
+  const std::vector<double> before(shown.begin(), shown.end());
   loaded.reset(99);
   (void)loaded.seen(33);  // so that both draw the same actions from here on
   other->load(state, loaded.buffers().arrays());
-  const auto after = loaded.buffers().observation<float>(1);
+  const auto after = loaded.buffers().observation<double>(1);
   EXPECT_TRUE(std::ranges::equal(before, after)) << "a load shows what was shown before";
   EXPECT_EQ(other->save(), state);
   std::vector<double> expected = goes_on.seen(60), got = loaded.seen(60);
@@ -123,7 +123,7 @@ TEST_P(GymnasiumTasksTest, AnEnvironmentDoesNotDependOnItsNeighbours) {
   for (int step = 0; step < 40; ++step) {
     many->step({.box = still.data()}, all.buffers().arrays());
     alone->step({.box = still.data()}, one.buffers().arrays());
-    ASSERT_TRUE(std::ranges::equal(all.buffers().observation<float>(2), one.buffers().observation<float>(0))) << step;
+    ASSERT_TRUE(std::ranges::equal(all.buffers().observation<double>(2), one.buffers().observation<double>(0))) << step;
     ASSERT_EQ(all.buffers().reward()[2], one.buffers().reward()[0]);
   }
 }
@@ -202,7 +202,7 @@ TEST(GymnasiumTaskLimitsTest, TheTimeLimitTruncates) {
     EXPECT_EQ(walk.buffers().truncated()[0], step == 50) << step;
     EXPECT_EQ(walk.buffers().terminated()[0], 0);
   }
-  const auto last = walk.buffers().final_observation<float>(0), first = walk.buffers().observation<float>(0);
+  const auto last = walk.buffers().final_observation<double>(0), first = walk.buffers().observation<double>(0);
   EXPECT_FALSE(std::ranges::equal(last, first));
   EXPECT_GT(walk.buffers().metrics(0)[0], 0) << "the distance to the goal";
 }

@@ -62,7 +62,7 @@ Spec MujocoTask::spec() const {
   std::vector<double> shown;
   observe(shown);
   return {.id = facts_.id,
-          .observation = {{.shape = {static_cast<std::int64_t>(shown.size())}}},
+          .observation = {{.type = ElementType::kFloat64, .shape = {static_cast<std::int64_t>(shown.size())}}},
           .action = actions_of(*model_),
           .max_episode_steps = facts_.max_episode_steps,
           .reward_threshold = facts_.reward_threshold,

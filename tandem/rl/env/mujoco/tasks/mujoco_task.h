@@ -72,7 +72,8 @@ class MujocoTask {
   MujocoTask(const MujocoTask&) = delete;
   MujocoTask& operator=(const MujocoTask&) = delete;
 
-  /// One leaf of as many elements as observe() shows; a Box of the actuators' ranges. This and all below need a model.
+  /// One leaf of float64, of as many elements as observe() shows; a Box of the actuators' ranges. This and all below
+  /// need a model.
   [[nodiscard]] Spec spec() const;
   /// The spans of observations are valid until the next call.
   [[nodiscard]] Observation reset(NumpyGenerator& random);

@@ -84,12 +84,12 @@ TEST_F(MujocoTaskTest, AClassOfAUsersIsAnEnvironmentWithItsModel) {
   EnvBuffers buffers(*made);
   const std::vector<std::uint64_t> seeds{1, 2};
   made->reset(seeds, buffers.arrays());
-  const float first = buffers.observation<float>(0)[0];
+  const double first = buffers.observation<double>(0)[0];
   const std::vector<float> push{1, 0, -1, 0};
   made->step({.box = push.data()}, buffers.arrays());
-  const float moved = buffers.observation<float>(0)[0] - first;
+  const double moved = buffers.observation<double>(0)[0] - first;
   EXPECT_GT(moved, 0);
-  EXPECT_NEAR(buffers.reward()[0], 2 * moved / 0.008, 1e-3);
+  EXPECT_DOUBLE_EQ(buffers.reward()[0], 2 * moved / 0.008);
   EXPECT_LT(buffers.reward()[1], 0);
 }
 
