@@ -56,8 +56,8 @@ def nothing_is_left_behind():
 def same_bits_in_any_number_of_processes(scratch):
     for name, workers in (("one", 1), ("three", 3)):
         run(*TRAIN, "--set", f"env_workers={workers}", "--run-dir", scratch / name)
-    run(*TRAIN, "--devices", "cpu:2", "--run-dir", scratch / "two_devices")
-    states = {summary(scratch / name)["params_sha256"] for name in ("one", "three", "two_devices")}
+    run(*TRAIN, "--ranks", "2", "--run-dir", scratch / "two_ranks")
+    states = {summary(scratch / name)["params_sha256"] for name in ("one", "three", "two_ranks")}
     assert len(states) == 1, states
     assert f"python: {sys.executable}" in (scratch / "one" / "config.yaml").read_text()
 
@@ -79,6 +79,17 @@ def a_record_of_others_is_not_believed(scratch):
     said = run("eval", scratch / "three", "--episodes", "2", code=2)
     assert "no Python was started for it" in said, said
     run("eval", scratch / "three", "--episodes", "2", "--python", sys.executable)
+
+
+def several_agents_are_trained(scratch):
+    words = [*TRAIN, "--env", "pettingzoo:agents_env", "--env-option", "length=9"]
+    words.remove("gymnasium:CartPole-v1")
+    words.remove("--env")
+    for name, more in (("agents", ["--set", "env_workers=1"]), ("agents_apart", ["--set", "env_workers=2"])):
+        run(*words, *more, "--run-dir", scratch / name)
+    assert summary(scratch / "agents")["params_sha256"] == summary(scratch / "agents_apart")["params_sha256"]
+    assert "tortoise" in run("eval", scratch / "agents", "--episodes", "2")
+    assert "fault" not in run("check", "pettingzoo:agents_env", "--python", sys.executable, "--steps", "100")
 
 
 def failures_are_restarted_and_told(scratch):
@@ -120,13 +131,15 @@ def mistakes_are_told_before_a_run_begins(scratch):
     assert "has no such environment" in said, said
     assert "Discrete(2)" in run("envs", "gymnasium:CartPole-v1", "--python", sys.executable)
     assert "gymnasium:ID" in run("envs")
+    said = run("train", "--env", "CartPole-v1", "--python", sys.executable, "--run-dir", folder, code=2)
+    assert "has no effect: CartPole-v1 is not stepped by a Python" in said, said
     assert not folder.exists()
 
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
         for test in (same_bits_in_any_number_of_processes, a_resume_says_that_new_episodes_began,
-                     a_record_of_others_is_not_believed, failures_are_restarted_and_told,
+                     a_record_of_others_is_not_believed, several_agents_are_trained, failures_are_restarted_and_told,
                      a_training_that_is_killed_takes_its_workers_along, mistakes_are_told_before_a_run_begins):
             begun = time.monotonic()
             test(pathlib.Path(folder))

@@ -245,7 +245,7 @@ class Assembly {
     if (!surroundings_.choose_python || options_.env.empty() || table_.at("python").is_faulty()) return;
     try {
       const auto chosen = surroundings_.choose_python(options_);
-      if (!chosen) return;
+      if (!chosen) return refuse_options_of_python();
       if (!options_.python) notes_.push_back(concat("python: auto is ", chosen->string()));
       options_.python = chosen;
       if (options_.isolate_envs) return;
@@ -253,6 +253,13 @@ class Assembly {
     } catch (const ConfigError& error) {
       for (const std::string& fault : error.faults()) faults_.push_back(table_.fault("python", fault));
       has_python_ = false;
+    }
+  }
+
+  void refuse_options_of_python() {
+    for (const char* key : {"python", "env_workers"}) {
+      if (!table_.at(key).is_absent())
+        faults_.push_back(table_.fault(key, concat("has no effect: ", options_.env, " is not stepped by a Python")));
     }
   }
 

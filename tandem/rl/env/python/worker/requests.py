@@ -126,6 +126,8 @@ def gymnasium_error():
 def main():
     # What multiprocessing starts would look for a file of this name.
     globals().pop("__file__", None)
+    # Each worker would greet.
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
     worker = Worker(Memory())
     try:
         worker.serve()
