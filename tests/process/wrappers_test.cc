@@ -21,7 +21,6 @@ Recipe wrapped() {
 
 TEST(WrappedRunTest, HasTheSameBitsOnAnyTopologyAndGoesOnWithThem) {
   const std::string state = uninterrupted_state(wrapped());
-  EXPECT_NE(state, uninterrupted_state(with_steps(cartpole(), 2048)));
   const TemporaryFolder scratch;
   expect_success(train(wrapped(), scratch / "threads", "cpu:4"));
   EXPECT_EQ(state_of(scratch / "threads"), state);
