@@ -6,6 +6,7 @@
 #include "tandem/base/text.h"
 #ifdef TANDEM_HAS_MUJOCO
 #include "tandem/rl/env/mujoco/tasks/gymnasium_task.h"
+#include "tandem/rl/env/mujoco/tasks/model_task.h"
 #include "tandem/rl/env/mujoco/tasks/mujoco_library.h"
 #endif
 
@@ -22,7 +23,8 @@ const std::vector<std::string>& mujoco_names() {
                                               "Pusher-v5",
                                               "Reacher-v5",
                                               "Swimmer-v5",
-                                              "Walker2d-v5"};
+                                              "Walker2d-v5",
+                                              "mujoco"};
   return names;
 }
 
@@ -31,6 +33,7 @@ const std::vector<std::string>& mujoco_names() {
 std::vector<EnvEntry> mujoco_entries() {
   std::vector<EnvEntry> entries;
   for (GymnasiumTask& task : gymnasium_tasks()) entries.push_back(std::move(task.entry));
+  entries.push_back(model_entry());
   return entries;
 }
 

