@@ -8,6 +8,7 @@
 // Each of the last three is answered with float64 as they lie in memory: the observation; a step also with reward, end,
 // and metrics.
 #include <cstdio>
+#include <cstdlib>
 #include <iostream>
 #include <memory>
 #include <sstream>
@@ -66,7 +67,8 @@ void run(const GymnasiumTask& kind, const EnvOptionTexts& options, std::istream&
 }
 
 int trace(int argc, char** argv) {
-  if (const char* library = std::getenv("TANDEM_MUJOCO"); library != nullptr) set_mujoco_places({.library = library});
+  const char* library = std::getenv("TANDEM_MUJOCO");  // NOLINT(concurrency-mt-unsafe): there is one thread
+  if (library != nullptr) set_mujoco_places({.library = library});
   EnvOptionTexts options;
   for (int i = 2; i < argc; ++i) {
     const std::string text = argv[i];

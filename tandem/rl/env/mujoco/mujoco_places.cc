@@ -57,7 +57,7 @@ std::vector<std::string> libraries_in(const fs::path& folder, std::string_view v
   for (const fs::path& each : folders) {
     for (const fs::path& file : entries(each, "libmujoco.so")) files.push_back(file.string());
   }
-  std::ranges::stable_partition(files, [&](const std::string& file) { return file.ends_with(version); });
+  std::stable_partition(files.begin(), files.end(), [&](const std::string& file) { return file.ends_with(version); });
   return files;
 }
 

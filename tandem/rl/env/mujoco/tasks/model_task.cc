@@ -50,13 +50,9 @@ class ModelTask final : public MujocoTask {
                                "reward=SENSOR, a sensor of the model; other rewards are a class on MujocoTask"));
     options_ = options;
     use_model(options.model, options.frame_skip);
+    limit_episodes(static_cast<int>(options.max_episode_steps));
     reward_ = sensor_of(model(), options.reward);
     until_ = options.until.empty() ? -1 : sensor_of(model(), options.until);
-  }
-  [[nodiscard]] Spec spec() const {
-    Spec spec = MujocoTask::spec();
-    spec.max_episode_steps = static_cast<int>(options_.max_episode_steps);
-    return spec;
   }
 
  private:

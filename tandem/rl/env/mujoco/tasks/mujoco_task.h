@@ -105,6 +105,9 @@ class MujocoTask {
   /// The same with the options of a task; true when the model is another one than before.
   bool use_model(const MujocoOptions& options, const char* own_model);
 
+  /// Sets MujocoTaskFacts::max_episode_steps, for tasks whose time limit is an option.
+  void limit_episodes(int steps) { facts_.max_episode_steps = steps; }
+
   /// Changes the first state of an episode, which is that of the model.
   virtual void start(NumpyGenerator& random, std::span<double> qpos, std::span<double> qvel) = 0;
   /// Appends what is shown to `shown`, always as many numbers.
@@ -139,7 +142,7 @@ class MujocoTask {
   [[nodiscard]] double step_duration() const;
   void show();
 
-  const MujocoTaskFacts facts_;
+  MujocoTaskFacts facts_;
   std::string model_name_;
   std::shared_ptr<const mjModel> model_;
   MujocoData data_;
