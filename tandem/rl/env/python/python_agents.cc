@@ -83,6 +83,10 @@ PythonAgents::Told PythonAgents::told(const std::vector<std::byte*>& leaves, std
   return its;
 }
 
+bool PythonAgents::acts(std::size_t env, std::size_t agent) const {
+  return in_game_[env * places_.size() + agent] == 1 && told(buffers_.arrays().observation, env, agent).acts == 1;
+}
+
 void PythonAgents::write_shown(std::span<const AgentArrays> out) {
   const EnvArrays& all = buffers_.arrays();
   const std::size_t options = buffers_.action_mask().size() / rows();
@@ -93,7 +97,7 @@ void PythonAgents::write_shown(std::span<const AgentArrays> out) {
                   rows() * agent.observation[l].bytes());
     const auto own = static_cast<std::size_t>(mask_elements(agent.action));
     for (std::size_t e = 0; e < rows(); ++e) {
-      out[a].acts[e] = told(all.observation, e, a).acts;
+      out[a].acts[e] = acts(e, a) ? 1 : 0;
       if (agent.has_action_mask)
         std::memcpy(out[a].env.action_mask + e * own, all.action_mask + e * options + places_[a].mask, own);
     }
@@ -118,6 +122,8 @@ void PythonAgents::write_ends(std::span<const AgentArrays> out) {
       own.reward[e] = its.reward;
       own.terminated[e] = its.terminated;
       own.truncated[e] = its.truncated;
+      // Nobody is left in the game when the episode of all has ended.
+      if (has_ended && in_game == 1 && its.terminated == 0) its.truncated = 1;
       const bool ends = its.terminated == 1 || its.truncated == 1;
       for (std::size_t l = 0; ends && l < own.final_observation.size(); ++l) {
         const std::size_t bytes = spec_.agents[a].observation[l].bytes();
@@ -141,13 +147,13 @@ void PythonAgents::step(std::span<const EnvActions> actions, std::span<const Age
   for (std::size_t a = 0; a < places_.size(); ++a) {
     const auto own = static_cast<std::size_t>(action_elements(spec_.agents[a].action));
     for (std::size_t e = 0; e < rows(); ++e) {
-      const bool acts = told(buffers_.arrays().observation, e, a).acts == 1;
+      const bool is_asked = acts(e, a);
       const std::size_t to = e * elements + places_[a].action;
       for (std::size_t i = 0; i < own; ++i) {
         if (box_.empty())
-          discrete_[to + i] = acts ? actions[a].discrete[e * own + i] : 0;
+          discrete_[to + i] = is_asked ? actions[a].discrete[e * own + i] : 0;
         else
-          box_[to + i] = acts ? actions[a].box[e * own + i] : 0.0F;
+          box_[to + i] = is_asked ? actions[a].box[e * own + i] : 0.0F;
       }
     }
   }

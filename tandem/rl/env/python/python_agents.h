@@ -44,6 +44,8 @@ class PythonAgents final : public MultiAgentGroup {
   };
   [[nodiscard]] Told told(const std::vector<std::byte*>& leaves, std::size_t env, std::size_t agent) const;
 
+  // Whether the agent chooses an action for the next step: it says so, and its episode has not ended.
+  [[nodiscard]] bool acts(std::size_t env, std::size_t agent) const;
   void write_shown(std::span<const AgentArrays> out);
   void write_ends(std::span<const AgentArrays> out);
   [[nodiscard]] std::size_t rows() const { return buffers_.rows(); }
