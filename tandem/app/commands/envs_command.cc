@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <iostream>
 
 #include "tandem/app/commands/commands.h"
@@ -66,13 +67,19 @@ std::string list(const std::vector<Listed>& environments, bool of_several) {
   return table_of(rows);
 }
 
-// A leaf without bounds has an empty `low`.
+// A leaf without bounds has an empty `low`. Bounds that all elements have are told once, and those of an image in part.
 std::string bounds_of(const rl::Leaf& leaf) {
+  constexpr std::size_t kMostTold = 32;
   if (leaf.low.empty()) return "";
+  const auto are_equal = [](const std::vector<double>& bounds) {
+    return std::ranges::adjacent_find(bounds, std::not_equal_to<>()) == bounds.end();
+  };
+  const bool are_all_equal = are_equal(leaf.low) && are_equal(leaf.high);
+  const std::size_t told = are_all_equal ? 1 : std::min(leaf.low.size(), kMostTold);
   std::string text;
-  for (std::size_t i = 0; i < leaf.low.size(); ++i)
-    text += concat(i == 0 ? "" : ", ", leaf.low[i], " to ", leaf.high[i]);
-  return concat("    within ", text, "\n");
+  for (std::size_t i = 0; i < told; ++i) text += concat(i == 0 ? "" : ", ", leaf.low[i], " to ", leaf.high[i]);
+  const bool has_more = !are_all_equal && told < leaf.low.size();
+  return concat("    within ", text, has_more ? concat(", and so on for ", leaf.low.size(), " elements") : "", "\n");
 }
 
 // Describes the observations and actions of an agent.

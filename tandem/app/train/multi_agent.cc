@@ -115,8 +115,18 @@ std::vector<OptionCheck> environment_checks(const rl::EnvRegistry& known) {
   using Options = const TrainOptions&;
   return {
       // The first three throw when there is none of this name, or it does not take such options, or such wrappers.
-      {"env", [&known](Options options) { (void)with_plugins(known, options).options(options.env); }},
-      {"env_options", [&known](Options options) { (void)unwrapped_environments_of(known, options); }},
+      // Only a Python knows whether it has an environment, and asking it takes the options.
+      {"env",
+       [&known](Options options) {
+         if (rl::is_python_env(options.env))
+           (void)unwrapped_environments_of(known, options);
+         else
+           (void)with_plugins(known, options).options(options.env);
+       }},
+      {"env_options",
+       [&known](Options options) {
+         if (!rl::is_python_env(options.env)) (void)unwrapped_environments_of(known, options);
+       }},
       environment_check(known, "env_wrappers", [](Options, const rl::Spec&) {}),
       environment_check(
           known, "policy.head", [](Options options, const rl::Spec& spec) { check_head(options.policy, spec.action); },
