@@ -74,6 +74,8 @@ template <typename Task>
   EnvEntry entry{
       .spec = with_metrics<Task>(spec_of(Task::kDefaults)),
       .make = [](int count) -> std::unique_ptr<EnvGroup> {
+        // What is missing is the user's to mend (ConfigError), and not a failure of an environment.
+        const auto model = shared_model(Task::kDefaults.model);
         auto group = std::make_unique<EnvGroupOf<Task>>(count);
         require_as_listed(group->spec(), Task::kDefaults);
         return group;

@@ -9,6 +9,7 @@
 #include "tandem/base/testing/message_of.h"
 #include "tandem/rl/env/check/env_check.h"
 #include "tandem/rl/env/env_buffers.h"
+#include "tandem/rl/env/mujoco/mujoco_places.h"
 
 namespace tandem::rl {
 namespace {
@@ -160,6 +161,14 @@ TEST(GymnasiumTaskOptionsTest, FaultsAreNamedBeforeAnythingIsMade) {
                 registry.set_options("Reacher-v5", {{"xml_file", "ant.xml"}});
               }),
               HasSubstr("the model has no body 'fingertip'"));
+}
+
+TEST(GymnasiumTaskOptionsTest, AMissingModelIsTheUsersMistakeAlsoWhenAGroupIsMade) {
+  const MujocoPlaces before = mujoco_places();
+  set_mujoco_places({.models = "/nowhere"});
+  const std::string message = message_of<ConfigError>([] { (void)EnvRegistry::native().make("Hopper-v5", 2); });
+  set_mujoco_places(before);
+  EXPECT_THAT(message, HasSubstr("the model 'hopper.xml' was not found (looked in: /nowhere)"));
 }
 
 TEST(GymnasiumTaskOptionsTest, WhatIsShownFollowsTheOptions) {
