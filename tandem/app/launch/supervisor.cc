@@ -176,9 +176,11 @@ class Supervisor {
       return end_all(SIGTERM);
     }
     Seat& seat = seats_[static_cast<std::size_t>(failure.rank)];
-    if (!is_ending_ && options_.on_death == OnDeath::kReplace && seat.restarts < options_.max_restarts) {
+    const bool may_start = !is_ending_ && options_.on_death == OnDeath::kReplace;
+    const bool is_missed = may_start && witness_.can_be_replaced && !witness_.can_be_replaced(seat.rank);
+    if (may_start && (is_missed ? attempts_ : seat.restarts) < options_.max_restarts) {
       ++seat.restarts;
-      if (witness_.can_be_replaced && !witness_.can_be_replaced(seat.rank)) return start_over(failure);
+      if (is_missed) return start_over(failure);
       err_.add(concat("tandem: ", describe(failure), "; started again (", seat.restarts, " of ", options_.max_restarts,
                       " times)\n"));
       start(seat);
@@ -204,8 +206,7 @@ class Supervisor {
   // The others cannot go on with a new process of the rank.
   void start_over(const RankFailure& failure) {
     err_.add(concat("tandem: ", describe(failure), ", and the others cannot go on without it; all ranks are started ",
-                    "again (", seats_[static_cast<std::size_t>(failure.rank)].restarts, " of ", options_.max_restarts,
-                    " times)\n"));
+                    "again (", ++attempts_, " of ", options_.max_restarts, " times)\n"));
     is_starting_over_ = true;
     kill_at_ = Deadline::after(options_.grace);
     signal_all(SIGTERM);
@@ -336,6 +337,7 @@ class Supervisor {
   std::optional<Clock::time_point> failed_at_;  // the last of these
   std::vector<int> passed_on_;                  // signals that may mean anything to the ranks
   bool is_ending_ = false;
+  int attempts_ = 0;               // how often all ranks were started again
   bool is_starting_over_ = false;  // all ranks are being ended, to be started again
   bool has_given_up_ = false;      // a failure ends the others: how they end is no success
   bool is_stopped_ = false;        // a rank said that it was stopped by a signal

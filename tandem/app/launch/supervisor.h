@@ -27,8 +27,7 @@ struct LaunchOptions {
   OnDeath on_death = OnDeath::kStop;
   /// How long ranks may take to end after they were asked to; then they are killed.
   std::chrono::milliseconds grace{30'000};
-  /// With kReplace: how often the failure of each rank has it, or all of them, started again. The next one ends the
-  /// run.
+  /// With kReplace: how often each rank is started again, and how often all are, before a failure ends the run.
   int max_restarts = 3;
   std::vector<std::string> command = {};  // a path, or a program in PATH, and its arguments
 };

@@ -109,24 +109,25 @@ rl::PolicyMap policy_map_of(const TrainOptions& options, const rl::MultiAgentEnt
   return rl::policy_map(entry.spec, map_options(options.multi_agent));
 }
 
+// Only a Python knows whether it has an environment, and asking it takes the options.
+void require_known(const rl::EnvRegistry& known, const TrainOptions& options) {
+  if (rl::is_python_env(options.env))
+    (void)unwrapped_environments_of(known, options);
+  else
+    (void)with_plugins(known, options).options(options.env);
+}
+void require_options(const rl::EnvRegistry& known, const TrainOptions& options) {
+  if (!rl::is_python_env(options.env)) (void)unwrapped_environments_of(known, options);
+}
+
 // First come what an environment itself allows, then the settings that several agents do not support, then those that
 // mean nothing for one agent. Each check is bound to the key that the message names.
 std::vector<OptionCheck> environment_checks(const rl::EnvRegistry& known) {
   using Options = const TrainOptions&;
   return {
       // The first three throw when there is none of this name, or it does not take such options, or such wrappers.
-      // Only a Python knows whether it has an environment, and asking it takes the options.
-      {"env",
-       [&known](Options options) {
-         if (rl::is_python_env(options.env))
-           (void)unwrapped_environments_of(known, options);
-         else
-           (void)with_plugins(known, options).options(options.env);
-       }},
-      {"env_options",
-       [&known](Options options) {
-         if (!rl::is_python_env(options.env)) (void)unwrapped_environments_of(known, options);
-       }},
+      {"env", [&known](Options options) { require_known(known, options); }},
+      {"env_options", [&known](Options options) { require_options(known, options); }},
       environment_check(known, "env_wrappers", [](Options, const rl::Spec&) {}),
       environment_check(
           known, "policy.head", [](Options options, const rl::Spec& spec) { check_head(options.policy, spec.action); },

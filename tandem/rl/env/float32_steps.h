@@ -8,9 +8,10 @@
 
 namespace tandem::rl {
 
-/// The distance of neighbours in float32 where it is largest between two finite numbers; not finite beyond float32.
+/// The distance of neighbours in float32 where it is largest between two finite numbers; infinite beyond float32.
 [[nodiscard]] inline double float32_step(double low, double high) {
   const auto largest = static_cast<float>(std::max(std::abs(low), std::abs(high)));
+  if (std::isinf(largest)) return std::numeric_limits<double>::infinity();
   return double{std::nextafter(largest, std::numeric_limits<float>::infinity())} - double{largest};
 }
 
