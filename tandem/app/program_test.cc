@@ -12,6 +12,7 @@
 #include "tandem/base/testing/temporary_folder.h"
 #include "tandem/base/text.h"
 #include "tandem/rl/env/env_concepts.h"
+#include "tandem/rl/env/mujoco/mujoco_envs.h"
 
 namespace tandem::app {
 namespace {
@@ -190,7 +191,7 @@ TEST_F(ProgramTest, TheEnvironmentsAndTheirSettingsAreListed) {
   EXPECT_THAT(run({"envs"}).out, AllOf(HasSubstr("CartPole-v1"), HasSubstr("Walk-v0"), HasSubstr("Discrete(2)")));
   EXPECT_THAT(run({"envs", "CartPole-v1"}).out, HasSubstr("learning_rate"));
   const JsonValue listed = read_json(run({"envs", "--json"}).out);
-  EXPECT_EQ(listed.as_array().size(), 15u);
+  EXPECT_EQ(listed.as_array().size(), 15 + rl::mujoco_entries().size());
   const auto action_of = [&](const std::string& name) {
     for (const JsonValue& one : listed.as_array()) {
       if (one.at("name").as_string() == name) return one.at("action");

@@ -25,7 +25,7 @@ TEST(WrapperAllocationsTest, AStepAllocatesNothing) {
            {"Pendulum-v1", {"rescale_action", "rescale_observation", "reward_scale=0.1", "sticky_actions=0.1"}},
            {"MaskedCartPole-v1", {"time_limit=5", "reward_clip=0.5"}},
            {"Pictures-v0",
-            {"channels_first", "channels_last", "resize=4x3", "grey", "frame_stack=4", "rescale_observation@pose",
+            {"channels_first", "channels_last", "resize=5x3", "grey", "frame_stack=4", "rescale_observation@pose",
              "time_limit=4", "reward_clip=sign"}}}) {
     EnvRegistry its = environments;
     its.set_wrappers(env, wrappers);

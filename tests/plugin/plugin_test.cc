@@ -150,7 +150,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Bad{"none_inside", "none_inside.so' registered no environment"},
                       Bad{"no_entry_point", "'tandem_env_plugin' is missing; add TANDEM_ENV_PLUGIN(YourEnv)"},
                       Bad{"null_info", "'tandem_env_plugin' returned null"},
-                      Bad{"older_interface", "was built for environment interface 0 and this tandem has 4; rebuild"},
+                      Bad{"older_interface", "was built for environment interface 0 and this tandem has 5; rebuild"},
                       Bad{"other_library", "was built with libc++ and this tandem with libstdc++; rebuild"},
                       Bad{"other_layout", "was built with other layouts (Spec "},
                       Bad{"other_agents_layout", "was built with other layouts (Spec "}),

@@ -87,7 +87,7 @@ TEST_F(YamlSourceTest, AMappingOrNullIsNoValue) {
 // The order is that of the file.
 TEST_F(YamlSourceTest, MappingsInAListAreItsElements) {
   EXPECT_THAT(table.assign(read("env_wrappers: [frame_skip: 4:max, flatten, reward_clip: -1..1]\n"
-                                "env_options: {b: 1, a: uniform(1, 2)}\n")
+                                "env_options: {b: 1, a: 'uniform(1, 2)'}\n")
                                .settings),
               IsEmpty());
   EXPECT_THAT(options.env_wrappers, ElementsAre("frame_skip=4:max", "flatten", "reward_clip=-1..1"));
@@ -95,7 +95,7 @@ TEST_F(YamlSourceTest, MappingsInAListAreItsElements) {
   EXPECT_THAT(table.assign(read("env_wrappers:\n- resize: 84x84@pixels\n- grey:\n").settings), IsEmpty());
   EXPECT_THAT(options.env_wrappers, ElementsAre("resize=84x84@pixels", "grey"));
   EXPECT_THAT(table.assign(read("env_wrappers: [frame_stack: [4]]\n").settings),
-              ElementsAre("env_wrappers = {...} (a.yaml:1): expected a list of text"));
+              ElementsAre("env_wrappers = {...} (a.yaml:1): expected a list, each text; an empty one is written []"));
 }
 
 TEST_F(YamlSourceTest, AliasesOfAliasesAreNotFollowed) {

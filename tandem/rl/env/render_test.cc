@@ -80,11 +80,13 @@ TEST(RenderTest, AStructWithoutRenderSaysSo) {
   EXPECT_THROW(group.render(0, canvas), EnvError);
 }
 
-// All native environments, of one agent and of several.
+// All of Tandem's own environments, of one agent and of several; MuJoCo's tasks are another simulator's.
 std::vector<std::unique_ptr<MultiAgentGroup>> native_groups(int count) {
   const EnvRegistry registry = EnvRegistry::native();
   std::vector<std::unique_ptr<MultiAgentGroup>> groups;
-  for (const EnvEntry& entry : registry.entries()) groups.push_back(std::make_unique<OneAgentGroup>(entry.make(count)));
+  for (const EnvEntry& entry : registry.entries()) {
+    if (entry.origin == "tandem") groups.push_back(std::make_unique<OneAgentGroup>(entry.make(count)));
+  }
   for (const MultiAgentEntry& entry : registry.multi_agent_entries()) groups.push_back(entry.make(count));
   return groups;
 }

@@ -55,6 +55,9 @@ class Crowd {
   std::vector<double> places_;
 };
 
+// MuJoCo's tasks are structs like others: one of them will do.
+bool is_tried(const EnvEntry& entry) { return entry.origin != "tandem, MuJoCo" || entry.spec.id == "Hopper-v5"; }
+
 EnvRegistry all_environments() {
   EnvRegistry environments = EnvRegistry::native();
   environments.add<testing::Tally>();
@@ -184,6 +187,7 @@ void for_all(const Law& law) {
   const EnvRegistry environments = all_environments();
   std::map<Chain, std::set<std::string>> fits;
   for (const EnvEntry& entry : environments.entries()) {
+    if (!is_tried(entry)) continue;
     for (const Chain& chain : chains()) {
       EnvRegistry its = environments;
       try {

@@ -65,7 +65,7 @@ TEST_F(ModelTaskTest, RewardAndEndAreSensorsOfTheModel) {
     last = buffers.reward()[0];
     EXPECT_EQ(buffers.terminated()[1], 0);
   }
-  EXPECT_GT(buffers.final_observation<float>(0)[0], 0.5);
+  EXPECT_GT(buffers.final_observation<double>(0)[0], 0.5);
 }
 
 TEST_F(ModelTaskTest, WhatIsMissingIsNamed) {
