@@ -25,6 +25,10 @@ constexpr auto kToGreet = 5s;
 constexpr std::size_t kMostGuests = 128;
 constexpr auto kBetweenCalls = 20ms;
 
+constexpr const char* kMoreFiles = "; raise the limit of open files (ulimit -n)";
+
+bool is_shortage(int error) { return error == EMFILE || error == ENFILE; }
+
 std::string error_text(int error) { return std::generic_category().message(error); }
 
 DoorOptions named(DoorOptions options) {
@@ -37,7 +41,10 @@ Descriptor listen_at(const DoorOptions& options) {
                       : options.network.empty()                ? listen_to_all(options.port)
                                                                : listen_to(address_on(options.network), options.port);
   if (socket.is_open()) return socket;
-  throw RunError(concat("cannot open the door of ", options.name, ": ", error_text(errno)));
+  const int error = errno;
+  const std::string failure = concat("cannot open the door of ", options.name, ": ", error_text(error));
+  if (error == EADDRINUSE || error == EACCES) throw AddressTaken(failure);
+  throw RunError(concat(failure, is_shortage(error) ? kMoreFiles : ""));
 }
 
 Place place_of(const DoorOptions& options, const Descriptor& socket) {
@@ -60,10 +67,8 @@ void Door::shut() { ::shutdown(listener_.get(), SHUT_RDWR); }
 void Door::let_stand() {
   Descriptor socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!socket.is_open()) {
-    if (errno == EMFILE || errno == ENFILE) {
-      throw RunError(concat(options_.name, " cannot accept a member: ", error_text(errno),
-                            "; raise the limit of open files (ulimit -n)"));
-    }
+    if (is_shortage(errno))
+      throw RunError(concat(options_.name, " cannot accept a member: ", error_text(errno), kMoreFiles));
     return;
   }
   std::string who = peer_of(socket);

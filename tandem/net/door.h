@@ -12,7 +12,6 @@
 
 #include "tandem/base/descriptor.h"
 #include "tandem/base/error.h"
-#include "tandem/concurrency/limits.h"
 #include "tandem/net/greeting.h"
 #include "tandem/net/sockets.h"
 #include "tandem/net/stream.h"
@@ -26,6 +25,11 @@ struct DoorOptions {
   std::string network{};  // kEverywhere: the interface or address to listen at; empty for all
   std::string secret{};   // may be empty for kThisHost
   std::string name{};     // of what is behind the door, for messages: "the store at port 29500"
+};
+
+/// The port, or the name of the socket, is another program's, or not for this user.
+struct AddressTaken : RunError {
+  using RunError::RunError;
 };
 
 class Door {

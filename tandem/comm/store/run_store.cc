@@ -216,10 +216,12 @@ HostedStore host_store(const StorePlace& place) {
   std::shared_ptr<StoreServer> server;
   try {
     server = std::make_shared<StoreServer>(values, door_at(taken));
-  } catch (const RunError& error) {
+  } catch (const net::AddressTaken& error) {
     throw RunError(concat("cannot host the store on port ", std::to_string(taken.endpoint.port), ": ", error.what(),
                           "; likely another run or program listens there: choose another MASTER_PORT for all ranks, or "
                           "end it (`ss -lntxp` shows who it is)"));
+  } catch (const RunError& error) {
+    throw RunError(concat("cannot host the store on port ", std::to_string(taken.endpoint.port), ": ", error.what()));
   }
   if (taken.reach == net::Reach::kEverywhere) taken.endpoint.port = server->place().port;
   return {
