@@ -24,6 +24,7 @@ class Ant final : public ForwardTask {
                                           .actions = 8,
                                           .reach = 1,
                                           .render_fps = 20,
+                                          .needs = {.positions = 3, .speeds = 1, .actuators = 1},
                                           .contact_forces = true};
   struct Options : HealthyOptions {
     Options() {
@@ -69,7 +70,7 @@ OptionsOf<Ant::Options> Ant::options() {
 }
 
 void Ant::configure(const Options& options) {
-  const bool is_other = use_model(options, kDefaults.model) || options.main_body != options_.main_body;
+  const bool is_other = use_model(options, kDefaults.model, kDefaults.needs) || options.main_body != options_.main_body;
   options_ = options;
   if (is_other) main_body_ = body_of(model(), options.main_body);
 }

@@ -37,7 +37,8 @@ class Reacher final : public ArmTask {
                                           .shown = 10,
                                           .actions = 2,
                                           .reach = 1,
-                                          .render_fps = 50};
+                                          .render_fps = 50,
+                                          .needs = {.positions = 4, .speeds = 4, .actuators = 1}};
   struct Options : MujocoOptions {
     Options() { frame_skip = kDefaults.frame_skip; }
     double reward_dist_weight = 1, reward_control_weight = 1;
@@ -56,7 +57,7 @@ class Reacher final : public ArmTask {
   Reacher() : ArmTask(facts_of(kDefaults)) {}
   void configure(const Options& options) {
     options_ = options;
-    if (!use_model(options, kDefaults.model)) return;
+    if (!use_model(options, kDefaults.model, kDefaults.needs)) return;
     tip_ = body_of(model(), "fingertip");
     goal_ = body_of(model(), "target");
   }
@@ -102,7 +103,8 @@ class Pusher final : public ArmTask {
                                           .shown = 23,
                                           .actions = 7,
                                           .reach = 2,
-                                          .render_fps = 20};
+                                          .render_fps = 20,
+                                          .needs = {.positions = 11, .speeds = 11, .actuators = 1}};
   struct Options : MujocoOptions {
     Options() { frame_skip = kDefaults.frame_skip; }
     double reward_near_weight = 0.5, reward_dist_weight = 1, reward_control_weight = 0.1;
@@ -123,7 +125,7 @@ class Pusher final : public ArmTask {
   Pusher() : ArmTask(facts_of(kDefaults)) {}
   void configure(const Options& options) {
     options_ = options;
-    if (!use_model(options, kDefaults.model)) return;
+    if (!use_model(options, kDefaults.model, kDefaults.needs)) return;
     tip_ = body_of(model(), "tips_arm");
     object_ = body_of(model(), "object");
     goal_ = body_of(model(), "goal");

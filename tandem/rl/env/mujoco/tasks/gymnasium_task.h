@@ -30,6 +30,8 @@ struct TaskDefaults {
   int shown, actions;
   double reach;
   double render_fps;
+  /// Of any model that the task is given.
+  ModelNeeds needs;
   /// As of MujocoTaskFacts.
   bool contact_forces = false;
 };
@@ -76,6 +78,7 @@ template <typename Task>
       .make = [](int count) -> std::unique_ptr<EnvGroup> {
         // What is missing is the user's to mend (ConfigError), and not a failure of an environment.
         const auto model = shared_model(Task::kDefaults.model);
+        require_parts(*model, Task::kDefaults.needs, Task::kDefaults.id, Task::kDefaults.model);
         auto group = std::make_unique<EnvGroupOf<Task>>(count);
         require_as_listed(group->spec(), Task::kDefaults);
         return group;

@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
 
 #include "tandem/base/error.h"
 #include "tandem/base/testing/message_of.h"
+#include "tandem/base/testing/temporary_folder.h"
 #include "tandem/rl/env/check/env_check.h"
 #include "tandem/rl/env/env_buffers.h"
 #include "tandem/rl/env/mujoco/mujoco_places.h"
@@ -141,6 +143,29 @@ TEST_P(GymnasiumTasksTest, AnotherFrameSkipIsAnotherSpeedOfVideos) {
   EXPECT_GT(twice, standard);
 }
 
+// A box on a rail with a motor; and one that cannot move. Code that took joints for granted read beyond MuJoCo's
+// arrays.
+TEST_P(GymnasiumTasksTest, AModelWithTooLittleIsTheUsersMistake) {
+  const TemporaryFolder folder;
+  const std::string sled = (folder / "sled.xml").string(), rock = (folder / "rock.xml").string();
+  std::ofstream(sled) << "<mujoco><worldbody><body><joint name='x' type='slide' axis='1 0 0'/><geom size='.1'/></body>"
+                         "</worldbody><actuator><motor joint='x'/></actuator></mujoco>";
+  std::ofstream(rock) << "<mujoco><worldbody><body><geom size='.1'/></body></worldbody></mujoco>";
+  EXPECT_THAT(message_of<ConfigError>([&] {
+                (void)group(1, {{"xml_file", rock}});
+              }),
+              AllOf(HasSubstr("the model " + rock + " does not fit " + GetParam() + ": it has 0 positions (nq) where"),
+                    HasSubstr("0 actuators (nu) where it needs 1")));
+  if (GetParam() == "HalfCheetah-v5") {  // which shows whatever moves
+    EXPECT_EQ(group(1, {{"xml_file", sled}})->spec().observation.front().count(), 1);
+    return;
+  }
+  EXPECT_THAT(message_of<ConfigError>([&] {
+                (void)group(1, {{"xml_file", sled}});
+              }),
+              HasSubstr("it has 1 positions (nq) where it needs"));
+}
+
 TEST(GymnasiumTaskOptionsTest, FaultsAreNamedBeforeAnythingIsMade) {
   EnvRegistry registry = EnvRegistry::native();
   EXPECT_THAT(
@@ -161,6 +186,10 @@ TEST(GymnasiumTaskOptionsTest, FaultsAreNamedBeforeAnythingIsMade) {
                 registry.set_options("Reacher-v5", {{"xml_file", "ant.xml"}});
               }),
               HasSubstr("the model has no body 'fingertip'"));
+  EXPECT_THAT(message_of<ConfigError>([&] {
+                registry.set_options("InvertedDoublePendulum-v5", {{"xml_file", "hopper.xml"}});
+              }),
+              HasSubstr("it has 0 sites (nsite) where it needs 1"));
 }
 
 TEST(GymnasiumTaskOptionsTest, AMissingModelIsTheUsersMistakeAlsoWhenAGroupIsMade) {
@@ -169,6 +198,16 @@ TEST(GymnasiumTaskOptionsTest, AMissingModelIsTheUsersMistakeAlsoWhenAGroupIsMad
   const std::string message = message_of<ConfigError>([] { (void)EnvRegistry::native().make("Hopper-v5", 2); });
   set_mujoco_places(before);
   EXPECT_THAT(message, HasSubstr("the model 'hopper.xml' was not found (looked in: /nowhere)"));
+}
+
+TEST(GymnasiumTaskOptionsTest, AFolderOfModelsThatDoNotFitIsTheUsersMistakeToo) {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "hopper.xml") << "<mujoco/>";
+  const MujocoPlaces before = mujoco_places();
+  set_mujoco_places({.models = folder.path().string()});
+  const std::string message = message_of<ConfigError>([] { (void)EnvRegistry::native().make("Hopper-v5", 2); });
+  set_mujoco_places(before);
+  EXPECT_THAT(message, HasSubstr("the model hopper.xml does not fit Hopper-v5: it has 0 positions (nq)"));
 }
 
 TEST(GymnasiumTaskOptionsTest, WhatIsShownFollowsTheOptions) {

@@ -18,7 +18,8 @@ class HalfCheetah final : public ForwardTask {
                                           .shown = 17,
                                           .actions = 6,
                                           .reach = 1,
-                                          .render_fps = 20};
+                                          .render_fps = 20,
+                                          .needs = {.positions = 1, .speeds = 1, .actuators = 1}};
   struct Options : ForwardOptions {
     Options() {
       frame_skip = kDefaults.frame_skip;
@@ -32,7 +33,7 @@ class HalfCheetah final : public ForwardTask {
   HalfCheetah() : ForwardTask(facts_of(kDefaults)) {}
   void configure(const Options& options) {
     options_ = options;
-    use_model(options, kDefaults.model);
+    use_model(options, kDefaults.model, kDefaults.needs);
   }
 
  private:

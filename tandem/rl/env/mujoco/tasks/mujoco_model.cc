@@ -1,6 +1,7 @@
 #include "tandem/rl/env/mujoco/tasks/mujoco_model.h"
 
 #include <array>
+#include <cstdint>
 #include <map>
 #include <vector>
 
@@ -35,6 +36,23 @@ std::shared_ptr<const mjModel> shared_model(const std::string& name) {
     known = model;
   }
   return model;
+}
+
+void require_parts(const mjModel& model, const ModelNeeds& needs, const std::string& task, const std::string& name) {
+  struct Part {
+    const char* what;
+    std::int64_t has, needed;
+  };
+  std::string missing;
+  for (const Part& part :
+       {Part{"positions (nq)", model.nq, needs.positions}, Part{"speeds (nv)", model.nv, needs.speeds},
+        Part{"actuators (nu)", model.nu, needs.actuators}, Part{"sites (nsite)", model.nsite, needs.sites}}) {
+    if (part.has < part.needed)
+      missing += concat(missing.empty() ? "" : ", ", part.has, " ", part.what, " where it needs ", part.needed);
+  }
+  if (missing.empty()) return;
+  throw ConfigError(concat("the model ", name, " does not fit ", task, ": it has ", missing,
+                           "; take a model with the joints of the task's own, or --env mujoco for any model"));
 }
 
 MujocoData new_data(const mjModel& model) {

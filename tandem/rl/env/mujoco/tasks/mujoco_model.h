@@ -15,6 +15,15 @@ namespace tandem::rl {
 /// mujoco_model_file(). Throws ConfigError when MuJoCo is missing, and when it cannot read the file, with its words.
 [[nodiscard]] std::shared_ptr<const mjModel> shared_model(const std::string& name);
 
+/// The least that a task's code takes for granted of a model.
+struct ModelNeeds {
+  int positions = 0, speeds = 0;  // nq and nv
+  int actuators = 0, sites = 0;   // nu and nsite
+};
+/// Throws ConfigError, with what the task needs and the model has, when that is less. `task` and `name` of the model
+/// are for the message.
+void require_parts(const mjModel& model, const ModelNeeds& needs, const std::string& task, const std::string& name);
+
 /// The state of a simulation, with room for everything that is computed from it.
 struct MujocoDataDeleter {
   void operator()(mjData* data) const { mujoco_library().delete_data(data); }

@@ -37,20 +37,22 @@ std::vector<double> numbers(StateReader& reader) {
 
 }  // namespace
 
-bool MujocoTask::use_model(const MujocoOptions& options, const char* own_model) {
+bool MujocoTask::use_model(const MujocoOptions& options, const char* own_model, const ModelNeeds& needs) {
   const std::shared_ptr<const mjModel> before = model_;
   // The name is passed on without a copy: a step that begins an episode takes no memory.
   frame_skip_ = static_cast<int>(options.frame_skip);
   const std::string_view name = options.xml_file.empty() ? std::string_view(own_model) : options.xml_file;
-  if (name != model_name_) use_model(std::string(name), options.frame_skip);
+  if (name != model_name_) use_model(std::string(name), options.frame_skip, needs);
   return model_ != before;
 }
 
-void MujocoTask::use_model(const std::string& name, std::int64_t frame_skip) {
+void MujocoTask::use_model(const std::string& name, std::int64_t frame_skip, const ModelNeeds& needs) {
   frame_skip_ = static_cast<int>(frame_skip);
   if (name == model_name_) return;
-  model_ = shared_model(name);
-  data_ = new_data(*model_);
+  std::shared_ptr<const mjModel> model = shared_model(name);
+  require_parts(*model, needs, facts_.id, name);
+  data_ = new_data(*model);
+  model_ = std::move(model);
   model_name_ = name;
   mujoco_library().forward(model_.get(), data_.get());
 }

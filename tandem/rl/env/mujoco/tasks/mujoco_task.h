@@ -100,10 +100,11 @@ class MujocoTask {
   };
 
   /// Chooses the model and the frames of a step; cheap when both are as before. To be called by the constructor, or by
-  /// configure(), before anything else. Throws as shared_model() does.
-  void use_model(const std::string& name, std::int64_t frame_skip);
+  /// configure(), before anything else. `needs`: what start(), observe() and the others read without asking. Throws as
+  /// shared_model() and require_parts() do; the task then keeps the model that it had.
+  void use_model(const std::string& name, std::int64_t frame_skip, const ModelNeeds& needs = {});
   /// The same with the options of a task; true when the model is another one than before.
-  bool use_model(const MujocoOptions& options, const char* own_model);
+  bool use_model(const MujocoOptions& options, const char* own_model, const ModelNeeds& needs = {});
 
   /// Sets MujocoTaskFacts::max_episode_steps, for tasks whose time limit is an option.
   void limit_episodes(int steps) { facts_.max_episode_steps = steps; }

@@ -21,7 +21,8 @@ class InvertedPendulum final : public MujocoTask {
                                           .shown = 4,
                                           .actions = 1,
                                           .reach = 3,
-                                          .render_fps = 25};
+                                          .render_fps = 25,
+                                          .needs = {.positions = 2, .speeds = 1, .actuators = 1}};
   struct Options : MujocoOptions {
     Options() { frame_skip = kDefaults.frame_skip; }
     double reset_noise_scale = 0.01;
@@ -34,7 +35,7 @@ class InvertedPendulum final : public MujocoTask {
   InvertedPendulum() : MujocoTask(facts_of(kDefaults)) {}
   void configure(const Options& options) {
     options_ = options;
-    use_model(options, kDefaults.model);
+    use_model(options, kDefaults.model, kDefaults.needs);
   }
 
  private:
@@ -68,7 +69,8 @@ class InvertedDoublePendulum final : public MujocoTask {
                                           .shown = 9,
                                           .actions = 1,
                                           .reach = 1,
-                                          .render_fps = 20};
+                                          .render_fps = 20,
+                                          .needs = {.positions = 3, .speeds = 3, .actuators = 1, .sites = 1}};
   struct Options : MujocoOptions {
     Options() { frame_skip = kDefaults.frame_skip; }
     double healthy_reward = 10;
@@ -89,7 +91,7 @@ class InvertedDoublePendulum final : public MujocoTask {
   InvertedDoublePendulum() : MujocoTask(facts_of(kDefaults)) {}
   void configure(const Options& options) {
     options_ = options;
-    use_model(options, kDefaults.model);
+    use_model(options, kDefaults.model, kDefaults.needs);
   }
   [[nodiscard]] double distance_penalty() const {
     const double x = tip()[0], y = tip()[2];

@@ -64,7 +64,8 @@ class Hopper final : public PlanarWalker {
                                           .shown = 11,
                                           .actions = 3,
                                           .reach = 1,
-                                          .render_fps = 125};
+                                          .render_fps = 125,
+                                          .needs = {.positions = 3, .speeds = 1, .actuators = 1}};
   struct Options : PlanarWalkerOptions {
     Options() {
       frame_skip = kDefaults.frame_skip;
@@ -88,7 +89,7 @@ class Hopper final : public PlanarWalker {
   Hopper() : PlanarWalker(facts_of(kDefaults)) {}
   void configure(const Options& options) {
     options_ = options;
-    use_model(options, kDefaults.model);
+    use_model(options, kDefaults.model, kDefaults.needs);
   }
 
  private:
@@ -112,7 +113,8 @@ class Walker2d final : public PlanarWalker {
                                           .shown = 17,
                                           .actions = 6,
                                           .reach = 1,
-                                          .render_fps = 125};
+                                          .render_fps = 125,
+                                          .needs = {.positions = 3, .speeds = 1, .actuators = 1}};
   struct Options : PlanarWalkerOptions {
     Options() {
       frame_skip = kDefaults.frame_skip;
@@ -128,7 +130,7 @@ class Walker2d final : public PlanarWalker {
   Walker2d() : PlanarWalker(facts_of(kDefaults)) {}
   void configure(const Options& options) {
     options_ = options;
-    use_model(options, kDefaults.model);
+    use_model(options, kDefaults.model, kDefaults.needs);
   }
 
  private:

@@ -18,7 +18,8 @@ class Swimmer final : public ForwardTask {
                                           .shown = 8,
                                           .actions = 2,
                                           .reach = 1,
-                                          .render_fps = 25};
+                                          .render_fps = 25,
+                                          .needs = {.positions = 2, .speeds = 1, .actuators = 1}};
   struct Options : ForwardOptions {
     Options() {
       frame_skip = kDefaults.frame_skip;
@@ -32,7 +33,7 @@ class Swimmer final : public ForwardTask {
   Swimmer() : ForwardTask(facts_of(kDefaults)) {}
   void configure(const Options& options) {
     options_ = options;
-    use_model(options, kDefaults.model);
+    use_model(options, kDefaults.model, kDefaults.needs);
   }
 
  private:

@@ -76,6 +76,7 @@ class Humanoid final : public WholeBody {
                                           .actions = 17,
                                           .reach = 0.4,
                                           .render_fps = 67,
+                                          .needs = {.positions = 3, .speeds = 6, .actuators = 1},
                                           .contact_forces = true};
   struct Options : HealthyOptions, WholeBodyView {
     Options() {
@@ -102,7 +103,7 @@ class Humanoid final : public WholeBody {
   Humanoid() : WholeBody(facts_of(kDefaults)) {}
   void configure(const Options& options) {
     options_ = options;
-    use_model(options, kDefaults.model);
+    use_model(options, kDefaults.model, kDefaults.needs);
   }
 
  private:
@@ -141,6 +142,7 @@ class HumanoidStandup final : public WholeBody {
                                           .actions = 17,
                                           .reach = 0.4,
                                           .render_fps = 67,
+                                          .needs = {.positions = 3, .speeds = 6, .actuators = 1},
                                           .contact_forces = true};
   struct Options : MujocoOptions, WholeBodyView {
     Options() { frame_skip = kDefaults.frame_skip; }
@@ -173,7 +175,7 @@ class HumanoidStandup final : public WholeBody {
   HumanoidStandup() : WholeBody(facts_of(kDefaults)) {}
   void configure(const Options& options) {
     options_ = options;
-    use_model(options, kDefaults.model);
+    use_model(options, kDefaults.model, kDefaults.needs);
   }
   [[nodiscard]] double height() const { return qpos()[2]; }
   [[nodiscard]] double reward_linup() const { return qpos()[2] / model().opt.timestep; }
