@@ -77,8 +77,8 @@ template <typename Task>
       .spec = with_metrics<Task>(spec_of(Task::kDefaults)),
       .make = [](int count) -> std::unique_ptr<EnvGroup> {
         // What is missing is the user's to mend (ConfigError), and not a failure of an environment.
-        const auto model = shared_model(Task::kDefaults.model);
-        require_parts(*model, Task::kDefaults.needs, Task::kDefaults.id, Task::kDefaults.model);
+        const SharedModel own = shared_model(Task::kDefaults.model);
+        require_parts(*own.model, Task::kDefaults.needs, Task::kDefaults.id, Task::kDefaults.model);
         auto group = std::make_unique<EnvGroupOf<Task>>(count);
         require_as_listed(group->spec(), Task::kDefaults);
         return group;

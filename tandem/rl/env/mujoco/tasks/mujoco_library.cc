@@ -61,6 +61,8 @@ std::unique_ptr<MujocoLibrary> loaded(const std::string& file, std::string& why)
   find(library, "mj_deleteData", its->delete_data, missing);
   find(library, "mj_loadXML", its->load_xml, missing);
   find(library, "mj_deleteModel", its->delete_model, missing);
+  find(library, "mj_sizeModel", its->size_model, missing);
+  find(library, "mj_saveModel", its->save_model, missing);
   find(library, "mj_name2id", its->name_to_id, missing);
   find(library, "mj_stateSize", its->state_size, missing);
   find(library, "mj_getState", its->get_state, missing);

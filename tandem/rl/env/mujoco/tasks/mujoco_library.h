@@ -29,6 +29,8 @@ struct MujocoLibrary {
   decltype(&::mj_deleteData) delete_data = nullptr;
   decltype(&::mj_loadXML) load_xml = nullptr;
   decltype(&::mj_deleteModel) delete_model = nullptr;
+  decltype(&::mj_sizeModel) size_model = nullptr;
+  decltype(&::mj_saveModel) save_model = nullptr;
   decltype(&::mj_name2id) name_to_id = nullptr;
   decltype(&::mj_stateSize) state_size = nullptr;
   decltype(&::mj_getState) get_state = nullptr;

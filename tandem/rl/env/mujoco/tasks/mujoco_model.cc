@@ -1,8 +1,10 @@
 #include "tandem/rl/env/mujoco/tasks/mujoco_model.h"
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "tandem/base/error.h"
@@ -20,22 +22,35 @@ std::shared_ptr<const mjModel> read_model(const MujocoLibrary& mujoco, const std
   return {model, [](const mjModel* its) { mujoco_library().delete_model(const_cast<mjModel*>(its)); }};
 }
 
+// mjModel::signature is the same for models that differ in a number, such as the size of a geom.
+Sha256::Digest digest_of(const MujocoLibrary& mujoco, const mjModel& model) {
+  std::vector<std::byte> bytes(static_cast<std::size_t>(mujoco.size_model(&model)));
+  mujoco.save_model(&model, nullptr, bytes.data(), static_cast<mjtSize>(bytes.size()));
+  Sha256 hash;
+  hash.update(bytes);
+  return hash.digest();
+}
+
 }  // namespace
 
 // MuJoCo's compiler runs under the lock: two threads that ask for the same model read it once.
-std::shared_ptr<const mjModel> shared_model(const std::string& name) {
+SharedModel shared_model(const std::string& name) {
   static Mutex reading;
-  static std::map<std::string, std::weak_ptr<const mjModel>> models;
+  struct Known {
+    std::weak_ptr<const mjModel> model;
+    Sha256::Digest digest{};
+  };
+  static std::map<std::string, Known> models;
   const MujocoLibrary& mujoco = mujoco_library();
   const std::string file = mujoco_model_file(mujoco_places(), mujoco.file, name).string();
   const MutexLock lock(reading);
-  std::weak_ptr<const mjModel>& known = models[file];
-  std::shared_ptr<const mjModel> model = known.lock();
+  Known& known = models[file];
+  std::shared_ptr<const mjModel> model = known.model.lock();
   if (model == nullptr) {
     model = read_model(mujoco, file);
-    known = model;
+    known = {.model = model, .digest = digest_of(mujoco, *model)};
   }
-  return model;
+  return {.model = std::move(model), .digest = known.digest};
 }
 
 void require_parts(const mjModel& model, const ModelNeeds& needs, const std::string& task, const std::string& name) {

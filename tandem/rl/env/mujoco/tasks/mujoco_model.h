@@ -7,13 +7,21 @@
 #include <memory>
 #include <string>
 
+#include "tandem/base/digest/sha256.h"
 #include "tandem/rl/env/mujoco/tasks/mujoco_library.h"
 
 namespace tandem::rl {
 
+/// A model, and the SHA-256 of all that MuJoCo has made of its file and of the files that this one names: numbers,
+/// names and meshes. Other files that make the same model have the same.
+struct SharedModel {
+  std::shared_ptr<const mjModel> model;
+  Sha256::Digest digest;
+};
+
 /// The model of a file, which is read again only when nobody holds it any more. Names are those of
 /// mujoco_model_file(). Throws ConfigError when MuJoCo is missing, and when it cannot read the file, with its words.
-[[nodiscard]] std::shared_ptr<const mjModel> shared_model(const std::string& name);
+[[nodiscard]] SharedModel shared_model(const std::string& name);
 
 /// The least that a task's code takes for granted of a model.
 struct ModelNeeds {

@@ -49,10 +49,11 @@ bool MujocoTask::use_model(const MujocoOptions& options, const char* own_model, 
 void MujocoTask::use_model(const std::string& name, std::int64_t frame_skip, const ModelNeeds& needs) {
   frame_skip_ = static_cast<int>(frame_skip);
   if (name == model_name_) return;
-  std::shared_ptr<const mjModel> model = shared_model(name);
-  require_parts(*model, needs, facts_.id, name);
-  data_ = new_data(*model);
-  model_ = std::move(model);
+  SharedModel shared = shared_model(name);
+  require_parts(*shared.model, needs, facts_.id, name);
+  data_ = new_data(*shared.model);
+  model_ = std::move(shared.model);
+  model_digest_ = shared.digest;
   model_name_ = name;
   mujoco_library().forward(model_.get(), data_.get());
 }
@@ -105,7 +106,7 @@ std::vector<std::byte> MujocoTask::save() const {
   std::vector<double> state(static_cast<std::size_t>(mujoco_library().state_size(model_.get(), kSaved)));
   mujoco_library().get_state(model_.get(), data_.get(), state.data(), kSaved);
   StateWriter writer;
-  writer.put(std::uint64_t{model_->signature});
+  writer.put(model_digest_);
   writer.put_range(state);
   writer.put(mark_);
   writer.put_range(shown_);
@@ -115,7 +116,10 @@ std::vector<std::byte> MujocoTask::save() const {
 // A forward pass makes the simulation whole, for pictures; it may touch the state, which is therefore set again.
 MujocoTask::Observation MujocoTask::load(std::span<const std::byte> bytes) {
   StateReader reader(bytes, facts_.id);
-  reader.expect(std::uint64_t{model_->signature}, "the signature of its model");
+  if (const auto saved = reader.get<Sha256::Digest>(); saved != model_digest_)
+    reader.fail(concat("it is of another model than ", model_name_, " is now: the SHA-256 of its model is ",
+                       hex_of(saved), ", and this one's is ", hex_of(model_digest_),
+                       "; give the file back that the run began with, or begin a new run with this one"));
   const std::vector<double> state = numbers(reader);
   const auto expected = static_cast<std::size_t>(mujoco_library().state_size(model_.get(), kSaved));
   if (state.size() != expected) reader.fail(concat("it has ", state.size(), " numbers, expected ", expected));

@@ -79,7 +79,7 @@ class MujocoTask {
   [[nodiscard]] Observation reset(NumpyGenerator& random);
   [[nodiscard]] StepResult<Observation> step(std::span<const float> action);
   [[nodiscard]] std::vector<std::byte> save() const;
-  /// Throws CheckpointError for the state of another model.
+  /// Throws CheckpointError for the state of another model, also where only a number of it is another.
   [[nodiscard]] Observation load(std::span<const std::byte> state);
 
   [[nodiscard]] const mjModel& model() const { return *model_; }
@@ -146,6 +146,7 @@ class MujocoTask {
   MujocoTaskFacts facts_;
   std::string model_name_;
   std::shared_ptr<const mjModel> model_;
+  Sha256::Digest model_digest_{};
   MujocoData data_;
   int frame_skip_ = 1;
   Mark mark_{};

@@ -116,19 +116,21 @@ TEST_F(MujocoTaskTest, AModelThatMujocoCannotReadIsAnErrorWithItsWords) {
 
 TEST_F(MujocoTaskTest, AModelIsReadOnceWhileItIsUsed) {
   const std::string file = model("rail.xml", model_text("1M"));
-  const std::shared_ptr<const mjModel> one = shared_model(file), other = shared_model(file);
+  const std::shared_ptr<const mjModel> one = shared_model(file).model, other = shared_model(file).model;
   EXPECT_EQ(one.get(), other.get());
   EXPECT_EQ(body_of(*one, "ball"), 2);
   EXPECT_EQ(body_of(*one, "1"), 1);
   EXPECT_THAT(message_of<ConfigError>([&] { (void)body_of(*one, "7"); }), HasSubstr("it has world, box, ball"));
 }
 
-// The other model has a geom more, which changes no size of the state.
+// The other model has a geom more, which changes no size of the state; or a geom of another size, which does not even
+// change MuJoCo's signature of the model.
 TEST_F(MujocoTaskTest, AStateOfAnotherModelIsRefused) {
-  std::string text = model_text("1M");
+  const std::string text = model_text("1M"), geom = "<geom type='sphere' size='.1'/>";
+  std::string more = text, larger = text;
+  more.insert(more.find(geom), "<geom type='sphere' size='.05' pos='0 0 .1'/>");
+  larger.replace(larger.find(geom), geom.size(), "<geom type='sphere' size='.2'/>");
   const std::string one = model("a.xml", text);
-  text.insert(text.find("<geom type='sphere'"), "<geom type='sphere' size='.05' pos='0 0 .1'/>");
-  const std::string other = model("b.xml", text);
   const auto state_of = [](const std::string& file, const std::vector<std::byte>& load) {
     const auto made = std::make_unique<EnvGroupOf<Rail>>(
         1, [] { return std::make_unique<Rail>(); }, EnvOptionTexts{{"xml_file", file}});
@@ -141,9 +143,14 @@ TEST_F(MujocoTaskTest, AStateOfAnotherModelIsRefused) {
   // The options are saved, too: both models have the same name here.
   const std::vector<std::byte> state = state_of(one, {});
   EXPECT_EQ(state_of(one, state), state);
-  std::filesystem::rename(other, one);
-  EXPECT_THAT(message_of<CheckpointError>([&] { (void)state_of(one, state); }),
-              HasSubstr("the signature of its model is"));
+  for (const std::string& other : {more, larger}) {
+    (void)model("a.xml", other);
+    EXPECT_THAT(
+        message_of<CheckpointError>([&] { (void)state_of(one, state); }),
+        AllOf(HasSubstr("it is of another model than " + one + " is now: the SHA-256"), HasSubstr("begin a new run")));
+  }
+  (void)model("a.xml", text);
+  EXPECT_EQ(state_of(one, state), state) << "the same file again";
 }
 
 }  // namespace
