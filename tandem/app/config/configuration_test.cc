@@ -307,5 +307,28 @@ TEST(PresetsTest, EachIsWithoutFaultAndNamesItsOwnEnvironment) {
   }
 }
 
+TEST_F(ConfigurationTest, PathsInOptionsOfTheEnvironmentAreKeptWhole) {
+  const std::string here = folder.path().string();
+  const Configuration of_flags =
+      configure("env: Mine-v0\n", {flag("env_options", "map=./a/../b.xml,pay=1,from=../c,x=a/b,y")});
+  EXPECT_THAT(of_flags.options.env_options,
+              ElementsAre("map=" + here + "/b.xml", "pay=1", "from=" + (folder.path().parent_path() / "c").string(),
+                          "x=a/b", "y"));
+  // Those of a file begin at the file, and those of a record are whole already.
+  std::filesystem::create_directory(folder / "settings");
+  write_file(folder / "settings/mine.yaml", "env: Mine-v0\nenv_options: {map: ./b.xml, pay: 2}\n");
+  const Configuration of_file = app::configure({.file = folder / "settings/mine.yaml"}, surroundings);
+  EXPECT_THAT(of_file.options.env_options, ElementsAre("map=" + here + "/settings/b.xml", "pay=2"));
+  write_file(folder / "config.yaml", of_file.yaml);
+  Surroundings elsewhere = surroundings;
+  elsewhere.folder = "/";
+  EXPECT_EQ(reconfigure(folder / "config.yaml", {}, elsewhere).options.env_options, of_file.options.env_options);
+  // Asking for the same file again is no other run, and for one of the same name it is.
+  const ConfigSources again{.flags = {flag("env", "Mine-v0"), flag("env_options", "map=./settings/b.xml,pay=2")},
+                            .recorded = folder / "config.yaml"};
+  EXPECT_EQ(app::configure(again, surroundings).options.env_options, of_file.options.env_options);
+  EXPECT_THROW((void)app::configure(again, elsewhere), ConfigError);
+}
+
 }  // namespace
 }  // namespace tandem::app

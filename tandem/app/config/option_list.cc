@@ -21,8 +21,9 @@ void add_env_options(OptionSection& run, OptionSection& part, TrainOptions& opti
   run.add("env_options", options.env_options,
           "Options of the environment, NAME=VALUE each; `tandem envs NAME` lists them. Instead of a value: "
           "uniform(LOW, HIGH), log_uniform(LOW, HIGH) or choice(VALUE, ...), drawn for each episode, or linear(FROM, "
-          "TO), which follows the run.")
-      .flag("--env-option");
+          "TO), which follows the run. A value that begins with ./ or ../ is a path.")
+      .flag("--env-option")
+      .kept_absolute(KeptPath::kMarkedValue);
   run.add(
          "env_wrappers", options.env_wrappers,
          "Wrappers around the environment, NAME=VALUE each, the first one nearest to it: frame_stack=4, reward_clip=1; "

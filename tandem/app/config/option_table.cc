@@ -67,6 +67,15 @@ std::optional<std::string> instead_of_foreign(std::string_view key) {
   return found == kForeign.end() ? std::nullopt : std::optional<std::string>(found->instead);
 }
 
+// Where the path of a "NAME=VALUE" begins; npos when it has none.
+std::size_t marked_path(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos) return equals;
+  const std::size_t begin = text.find_first_not_of(' ', equals + 1);
+  const std::string_view value = begin == std::string::npos ? "" : std::string_view(text).substr(begin);
+  return value.starts_with("./") || value.starts_with("../") ? begin : std::string::npos;
+}
+
 }  // namespace
 
 // `above` with `from` is no pair that an option has.
@@ -289,13 +298,14 @@ std::string OptionTable::fault(std::string_view key, const std::string& problem)
 }
 
 void make_absolute(const OptionTable& table, std::vector<Setting>& settings, const std::filesystem::path& folder) {
-  const auto whole = [&folder](std::string& path) {
-    if (!path.empty()) path = (folder / path).lexically_normal().string();
-  };
   for (Setting& setting : settings) {
     // Unknown keys pass: the table reports them.
     const Option* option = table.find(setting.key);
-    if (option == nullptr || !option->is_kept_absolute()) continue;
+    if (option == nullptr || option->kept_path() == KeptPath::kNothing) continue;
+    const auto whole = [&](std::string& text) {
+      const std::size_t begin = option->kept_path() == KeptPath::kText ? 0 : marked_path(text);
+      if (begin < text.size()) text = text.substr(0, begin) + (folder / text.substr(begin)).lexically_normal().string();
+    };
     if (!option->is_list()) {
       if (setting.value.text != option->absent_word()) whole(setting.value.text);
       continue;

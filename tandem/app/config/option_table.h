@@ -52,6 +52,16 @@ enum class Lifetime {
   kCall,   // of one call of the program, not recorded: where to put the run, how much to print
 };
 
+/// What of a text, or of each text of a list, is a path. It is kept whole, since a run may be resumed from another
+/// folder.
+enum class KeptPath {
+  kNothing,
+  kText,
+  /// "NAME=VALUE" whose VALUE begins with ./ or ../, as a shell's users write paths: what NAME means is known only to
+  /// an environment, which may not be there yet.
+  kMarkedValue,
+};
+
 /// The usual limit of a count: of environments, of rows, of steps between updates.
 inline constexpr double kLargestCount = 1'000'000;
 
@@ -89,8 +99,7 @@ class Option {
   Option& only_with(std::string key, std::string text) { return only_with({std::move(key), {std::move(text)}}); }
   /// A count of each rank, which becomes the run's total in the option `key` before the run starts.
   Option& for_each_rank(std::string key) { return total_ = key, instead_of(std::move(key)); }
-  /// A path that is kept whole, since a run may be resumed from another folder.
-  Option& kept_absolute() { return is_absolute_ = true, *this; }
+  Option& kept_absolute(KeptPath path = KeptPath::kText) { return kept_path_ = path, *this; }
   /// kRun unless said.
   Option& lives(Lifetime lifetime) { return lifetime_ = lifetime, *this; }
 
@@ -101,7 +110,7 @@ class Option {
   [[nodiscard]] const std::string& total() const { return total_; }                 // empty: it is no count of a rank
   /// Of a family: the key of the option that this one stands in for. Empty: it is no such option.
   [[nodiscard]] const std::string& like() const { return like_; }
-  [[nodiscard]] bool is_kept_absolute() const { return is_absolute_; }
+  [[nodiscard]] KeptPath kept_path() const { return kept_path_; }
   [[nodiscard]] const Needed& needed() const { return needed_; }
   [[nodiscard]] Lifetime lifetime() const { return lifetime_; }
   [[nodiscard]] const std::string& absent_word() const { return absent_word_; }
@@ -146,7 +155,8 @@ class Option {
   std::vector<std::string> rivals_;
   Needed needed_;
   Lifetime lifetime_ = Lifetime::kRun;
-  bool is_absolute_ = false, is_faulty_ = false;
+  KeptPath kept_path_ = KeptPath::kNothing;
+  bool is_faulty_ = false;
   // default until a layer has assigned the option
   Origin origin_;
 };

@@ -101,6 +101,9 @@ std::vector<std::string> mujoco_library_files(const MujocoPlaces& places, std::s
 fs::path mujoco_model_file(const MujocoPlaces& places, const std::string& library, const std::string& name) {
   std::error_code error;
   if (name.find('/') != std::string::npos) {
+    if (!name.starts_with('/') && !name.starts_with("./") && !name.starts_with("../"))
+      throw ConfigError(concat("the model '", name, "' is a path that does not say where it begins: write ./", name,
+                               ", which a run records as a whole path, or begin with /"));
     if (fs::is_regular_file(name, error)) return fs::absolute(name, error);
     throw ConfigError(concat("there is no model '", name, "' (looked at ", fs::absolute(name, error).string(),
                              "); a name without a slash is one of gymnasium's models"));

@@ -39,8 +39,9 @@ void set_mujoco_places(MujocoPlaces places);
 /// no libmujoco.so.
 [[nodiscard]] std::vector<std::string> mujoco_library_files(const MujocoPlaces& places, std::string_view version);
 
-/// The file of a model. A name with a slash is a path; another one is that of a file in the folder of models. `library`
-/// is the file that was loaded. Throws ConfigError, with the places that were looked at, when there is no such file.
+/// The file of a model. A name that begins with /, ./ or ../ is a path; one without a slash is that of a file in the
+/// folder of models. `library` is the file that was loaded. Throws ConfigError, with the places that were looked at,
+/// when there is no such file, and for any other name: a program makes paths whole by how they begin.
 [[nodiscard]] std::filesystem::path mujoco_model_file(const MujocoPlaces& places, const std::string& library,
                                                       const std::string& name);
 

@@ -77,6 +77,8 @@ TEST_F(MujocoPlacesTest, ModelsLieInTheNamedFolderOrBesideTheLibraryAndPathsAreT
                     HasSubstr("TANDEM_MUJOCO_MODELS")));
   EXPECT_THAT(message_of<ConfigError>([&] { (void)mujoco_model_file({}, library, "./aunt.xml"); }),
               HasSubstr("there is no model './aunt.xml'"));
+  EXPECT_THAT(message_of<ConfigError>([&] { (void)mujoco_model_file({}, library, "mine/ant.xml"); }),
+              HasSubstr("write ./mine/ant.xml"));
 }
 
 }  // namespace

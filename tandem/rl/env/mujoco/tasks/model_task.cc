@@ -33,7 +33,7 @@ class ModelTask final : public MujocoTask {
     double reset_noise_scale = 0.01;
   };
   static OptionsOf<Options> options() {
-    return {{"model", &Options::model, "The model: a path with a slash (./mine.xml), or a file of gymnasium's."},
+    return {{"model", &Options::model, "The model: a path (./mine.xml, /models/mine.xml), or a file of gymnasium's."},
             {"reward", &Options::reward, "The sensor whose first number is the reward of a step."},
             {"until", &Options::until, "The sensor that ends an episode when its first number is above 0."},
             {"shows", &Options::shows, "What is shown.", {.words = {"state", "sensors", "both"}}},

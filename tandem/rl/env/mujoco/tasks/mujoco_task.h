@@ -59,7 +59,7 @@ struct MujocoOptions {
 template <typename Options>
 [[nodiscard]] OptionsOf<Options> mujoco_options(const std::string& model) {
   return {
-      {"xml_file", &Options::xml_file, "Model: a path with a slash, or a file of gymnasium's. Not set: " + model + "."},
+      {"xml_file", &Options::xml_file, "Model: a path (./mine.xml), or a file of gymnasium's. Not set: " + model + "."},
       {"frame_skip", &Options::frame_skip, "Steps of MuJoCo in a step.", {.least = 1, .most = 10'000}}};
 }
 
