@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "tandem/base/check.h"
+#include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/rl/env/env_faults.h"
 
@@ -79,6 +80,8 @@ void IsolatedEnvs::restart(std::string what) const {
       return count_failures();
     } catch (const WorkerLost& lost) {
       what = lost.what();
+    } catch (const ConfigError& refused) {
+      what = refused.what();  // it has taken the same task before, so that is no mistake of the user's
     }
   }
 }
