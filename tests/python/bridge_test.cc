@@ -3,11 +3,15 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <mutex>
 
+#include "tandem/base/atomic_file.h"
 #include "tandem/base/error.h"
 #include "tandem/base/testing/message_of.h"
+#include "tandem/base/testing/temporary_folder.h"
 #include "tandem/base/text.h"
 #include "tandem/rl/env/env_buffers.h"
 #include "tandem/rl/env/isolated/isolated_envs.h"
@@ -125,6 +129,11 @@ TEST(PythonSpecTest, WhatIsNotThereIsAMistakeOfTheUsers) {
   EXPECT_THAT(fault_of("gymnasium:CartPole-v1", {{"python.wings", "3"}}), HasSubstr("no option 'python.wings'"));
   EXPECT_THAT(fault_of("gymnasium:CartPole-v1", {{"python.wrappers", "nowhere:Wrapper"}}),
               HasSubstr("there is no 'nowhere:Wrapper'"));
+  EXPECT_THAT(fault_of("gymnasium:CartPole-v1", {{"python.wrappers", "broken_env:Wrapper"}}),
+              HasSubstr("there is no 'broken_env:Wrapper' in this Python: RuntimeError: made for another simulator"));
+  EXPECT_THAT(fault_of("gymnasium:CartPole-v1", {{"python.wrappers", "7"}}),
+              HasSubstr("python.wrappers is 7; it is module:Class, or a JSON list of such"));
+  EXPECT_THAT(fault_of("gymnasium:CartPole-v1", {{"python.wrappers", "[[1]]"}}), HasSubstr("a JSON list of such"));
   EXPECT_THAT(fault_of("gymnasium:troubled_env:Troubled-v0", {{"fault", "constructor"}}),
               AllOf(HasSubstr("RuntimeError: no licence was found"), HasSubstr("in __init__")));
 }
@@ -139,6 +148,17 @@ TEST(PythonSpecTest, APythonThatCannotServeIsNamed) {
   EXPECT_THAT(fault_of("/bin/true"), AllOf(HasSubstr("ended with exit code 0"), HasSubstr("is /bin/true a Python")));
   // That of the system has no packages of ours.
   EXPECT_THAT(fault_of("/usr/bin/python3"), HasSubstr("-m pip install 'gymnasium>=1.0'"));
+}
+
+// Whoever can put a file into the folder would choose what a worker runs.
+TEST(PythonSpecTest, AFileOfTheCurrentFolderTakesNoPackagesPlace) {
+  const TemporaryFolder folder;
+  for (const char* name : {"inspect.py", "socket.py", "numpy.py"})
+    write_file(folder.path() / name, "import os; os._exit(7)\n");
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path());
+  EXPECT_NO_THROW((void)registry_with("gymnasium:CartPole-v1", {}));
+  std::filesystem::current_path(before);
 }
 
 constexpr const char* kTroubled = "gymnasium:troubled_env:Troubled-v0";
@@ -271,6 +291,50 @@ TEST(PythonFaultsTest, WhatItPrintsIsHandedOn) {
   EXPECT_EQ(flooding.heard->bytes, 20'000U * 999);
   EXPECT_EQ(flooding.restarts->used(), 0);
 }
+
+// The second process is refused by its constructor, as by one that finds what the first one held.
+TEST(PythonFaultsTest, ARefusalAfterARestartIsOneMoreFailure) {
+  Group group("port", 2);
+  group.steps(3);
+  EXPECT_THAT(group.shown().truncated(), Each(1));
+  EXPECT_THAT(group.restarts->take_remarks(),
+              ElementsAre(HasSubstr("ended with exit code 0 in a step"), HasSubstr("OSError: the port is in use")));
+  group.steps(2);
+  EXPECT_THAT(group.shown().truncated(), Each(0));
+  Group once("port", 1);
+  EXPECT_THAT(message_of<EnvError>([&] { once.steps(3); }),
+              AllOf(HasSubstr("the port is in use"), HasSubstr("failed 1 times before")));
+}
+
+// They do not inherit that the worker is deaf to signals.
+TEST(PythonFaultsTest, WhatItStartsCanBeTerminated) {
+  Group group("children", 0);
+  group.steps(5);
+  EXPECT_EQ(group.restarts->used(), 0);
+}
+
+class ForgottenMaskTest : public ::testing::TestWithParam<std::string> {};
+
+// And not the next episode's first one.
+TEST_P(ForgottenMaskTest, EndsTheEpisodeWithWhatWasSeenLast) {
+  const std::string id = "gymnasium:spaces_env:Forgetful-v0";
+  const EnvOptionTexts options{{"python.vectorization", GetParam()}};
+  const auto restarts = std::make_shared<RestartBudget>(1);
+  IsolatedEnvs group(registry_with(id, options).spec(id), 1, python_isolation({}, id, with_python(options)), restarts);
+  EnvBuffers seen(group);
+  const std::uint64_t seed = 5;
+  group.reset(std::span(&seed, 1), seen.arrays());
+  for (int step = 0; step < 2; ++step) {
+    const std::int64_t action = std::ranges::find(seen.action_mask(), 1) - seen.action_mask().begin();
+    group.step({.discrete = &action}, seen.arrays());
+  }
+  EXPECT_THAT(restarts->take_remarks(), ElementsAre(HasSubstr("its info has no action_mask any more")));
+  EXPECT_EQ(seen.truncated()[0], 1);
+  EXPECT_THAT(seen.final_observation<float>(0), ElementsAre(1.0F));
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, ForgottenMaskTest, ::testing::Values("loop", "vector"),
+                         [](const auto& its) { return its.param; });
 
 TEST(PythonFaultsTest, ItsStandardInputIsEmpty) {
   Group group("read");

@@ -66,6 +66,21 @@ class Masked(gymnasium.Env):
         return *self.shown()[:1], float(action), bool(self.np_random.random() < 0.3), False, {"action_mask": self.mask}
 
 
+class Forgetful(Masked):
+    """Has episodes of two steps, and no mask from the second one on."""
+
+    episodes = 0
+
+    def reset(self, *, seed=None, options=None):
+        observation, info = super().reset(seed=seed)
+        self.episodes += 1
+        return (observation, info) if self.episodes == 1 else (observation + 50, {})
+
+    def step(self, action):
+        observation, reward, _, _, info = super().step(action)
+        return observation, reward, self.steps == 2, False, info
+
+
 def together(env):
     """Gymnasium's own vector environment as one that a package brings."""
     def make(num_envs, autoreset_mode="NextStep", max_episode_steps=None, **keywords):
@@ -91,5 +106,5 @@ class Parted(gymnasium.Env):
         self.action_space = spaces.Dict({"a": spaces.Discrete(2)})
 
 
-for env in (Nested, Masked, Worded, Parted):
+for env in (Nested, Masked, Forgetful, Worded, Parted):
     gymnasium.register(f"{env.__name__}-v0", entry_point=env, vector_entry_point=together(env), max_episode_steps=15)

@@ -1,9 +1,13 @@
 """An environment that does what none should: Troubled-v0 with the keywords `fault` and `at`, the step of the process in
 which it does that."""
 
+import multiprocessing
 import os
+import pathlib
 import signal
+import subprocess
 import sys
+import tempfile
 import time
 
 import gymnasium
@@ -19,8 +23,13 @@ class Troubled(gymnasium.Env):
         self.fault, self.at = fault, at
         self.observation_space = spaces.Box(-1e6, 1e6, (2,), np.float32)
         self.action_space = spaces.Discrete(2)
+        # The program that started this process is the same for all workers.
+        self.port = pathlib.Path(tempfile.gettempdir()) / ("troubled-port-%d" % os.getppid())
         if fault == "constructor":
             raise RuntimeError("no licence was found")
+        if fault == "port" and self.port.exists():
+            self.port.unlink()
+            raise OSError("the port is in use")
 
     def observation(self):
         return np.array([self.begin, self.steps], dtype=np.float32)
@@ -57,6 +66,20 @@ class Troubled(gymnasium.Env):
 
     def do_hang(self):
         time.sleep(1000)
+
+    def do_port(self):
+        self.port.touch()
+        os._exit(0)
+
+    def do_children(self):
+        program = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"])
+        copy = multiprocessing.get_context("fork").Process(target=time.sleep, args=(1000,))
+        copy.start()
+        program.terminate()
+        assert program.wait(timeout=30) == -signal.SIGTERM
+        copy.terminate()
+        copy.join(30)
+        assert copy.exitcode == -signal.SIGTERM, copy.exitcode
 
     def do_abort(self):
         os.abort()

@@ -25,8 +25,7 @@ class Loop:
 
     def first(self, e, shown_by_reset):
         observation, info = shown_by_reset
-        self.worker.shown.write(self.worker.shown.now, e, observation)
-        self.worker.shown.write_mask(e, info)
+        self.worker.shown.write_now(e, observation, info)
         self.steps[e] = 0
 
     def anew(self, e, where, error):
@@ -57,8 +56,7 @@ class Loop:
                     shown.write(shown.final, e, observation)
                     self.first(e, env.reset())
                 else:
-                    shown.write(shown.now, e, observation)
-                    shown.write_mask(e, info)
+                    shown.write_now(e, observation, info)
                     self.steps[e] += 1
             except FAILURES as error:
                 shown.end_by_failure(e)
@@ -108,13 +106,15 @@ class Together:
         return self.envs.reset(seed=seeds[0])
 
     def show(self, observations, infos, rows=slice(None)):
-        shown = self.worker.shown
-        shown.write_all(shown.now, observations, rows)
-        if shown.mask is not None:
+        shown, mask = self.worker.shown, None
+        if shown.mask is not None:  # looked at before anything is written: a failure shows what was seen last
             mask = infos.get("action_mask")
             if isinstance(mask, np.ndarray) and mask.dtype == object:
                 mask = np.stack([np.asarray(one).reshape(-1) for one in mask])
-            shown.mask[rows] = check_mask(mask, shown.mask.shape)[rows]
+            mask = check_mask(mask, shown.mask.shape)
+        shown.write_all(shown.now, observations, rows)
+        if mask is not None:
+            shown.mask[rows] = mask[rows]
 
     def anew(self, where, error):
         shown = self.worker.shown

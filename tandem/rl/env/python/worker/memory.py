@@ -91,9 +91,12 @@ class Shown:
         for array, value in zip(arrays, values):
             array[rows] = value[rows]
 
-    def write_mask(self, row, info):
-        if self.mask is not None:
-            self.mask[row] = check_mask(mask_of(info), self.mask.shape[1:])
+    def write_now(self, row, observation, info):
+        """What is seen next, with its mask. Writes nothing unless all can be written."""
+        mask = None if self.mask is None else check_mask(mask_of(info), self.mask.shape[1:])
+        self.write(self.now, row, observation)
+        if mask is not None:
+            self.mask[row] = mask
 
     def end_by_failure(self, row):
         """The step that was lost, as training code without a worker would end it."""

@@ -20,19 +20,22 @@ class Worker:
                 self.memory.tell(FAILED, str(error))
             except gymnasium_error() as error:
                 # That a package is missing, or an environment unknown: its message says what to do.
-                self.memory.tell(REFUSED if command in (BEGIN, DESCRIBE) else FAILED, "%s: %s" % (self.task.env, error))
+                self.memory.tell(REFUSED if command in (BEGIN, DESCRIBE) else FAILED, "%s: %s" % (self.env(), error))
             except BaseException as error:
                 self.memory.tell(REFUSED if command in (BEGIN, DESCRIBE) else FAILED, self.words_for("", error))
             else:
                 self.memory.answer(DONE, value)
+
+    def env(self):
+        """Its name, once the task is known."""
+        return self.task.env if self.task else "a Python environment"
 
     def words_for(self, place, error):
         raised = error.__traceback__
         while raised is not None and raised.tb_frame.f_code.co_filename == worker_file and raised.tb_next is not None:
             raised = raised.tb_next  # the calls of this file tell a user nothing
         lines = "".join(traceback.format_exception(type(error), error, raised))
-        env = self.task.env if self.task else "a Python environment"
-        where = env + ": " + place + ": " if place else env + ": "
+        where = self.env() + ": " + place + ": " if place else self.env() + ": "
         return "%s%s: %s\n%s" % (where, type(error).__name__, error, lines.rstrip())
 
     def ask(self, place, error):
@@ -123,7 +126,26 @@ def gymnasium_error():
     return package.error.Error if package is not None else ()
 
 
+# Users and schedulers send these to all processes of a training, and they are not for workers.
+NOT_FOR_WORKERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+
+
+def let_signals_pass():
+    """The training has them ignored, which programs that an environment starts would inherit, and none of them could
+    be terminated. What has a function instead is as usual in a program, and the copies that a fork makes are told."""
+    for number in NOT_FOR_WORKERS:
+        signal.signal(number, lambda *_: None)
+        signal.siginterrupt(number, False)
+    os.register_at_fork(after_in_child=signals_as_usual)
+
+
+def signals_as_usual():
+    for number in NOT_FOR_WORKERS:
+        signal.signal(number, signal.SIG_DFL)
+
+
 def main():
+    let_signals_pass()
     # What multiprocessing starts would look for a file of this name.
     globals().pop("__file__", None)
     # Each worker would greet.

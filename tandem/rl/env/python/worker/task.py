@@ -4,13 +4,20 @@ A training starts it as `python -u -` with this text on standard input, a connec
 memory as descriptor 4. It speaks what tandem/rl/env/isolated/region_layout.h says, and needs gymnasium and numpy.
 What environments print goes to the standard streams, which the training hands on to its user.
 """
+import sys
+
+# A text on standard input has the current folder before all packages, the standard library's included. Environments of
+# that folder are found behind them, and no file in it takes a package's place.
+if sys.path[:1] == [""]:
+    sys.path.append(sys.path.pop(0))
+
 import importlib
 import inspect
 import json
 import mmap
 import os
+import signal
 import socket
-import sys
 import traceback
 
 SOCKET, MEMORY = 3, 4
@@ -59,8 +66,11 @@ def named(path):
     module, _, name = path.partition(":") if ":" in path else path.rpartition(".")
     try:
         return getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise Refused("there is no '%s' in this Python: %s" % (path, error)) from error
+    except Exception as error:
+        if not isinstance(error, (ImportError, AttributeError, ValueError)):
+            traceback.print_exc()
+        told = (path, type(error).__name__, error)
+        raise Refused("there is no '%s' in this Python: %s: %s" % told) from error
 
 
 def import_named(module, env):
@@ -115,6 +125,9 @@ class Task:
             raise Refused("there is no option '%s'; there are python.wrappers and python.vectorization" % own[0])
         if isinstance(self.wrappers, str):
             self.wrappers = [self.wrappers]
+        if not isinstance(self.wrappers, list) or not all(isinstance(path, str) for path in self.wrappers):
+            told = "python.wrappers is %s; it is module:Class, or a JSON list of such"
+            raise Refused(told % json.dumps(self.wrappers))
         if self.vectorization not in ("auto", "loop", "vector"):
             raise Refused("python.vectorization is '%s'; it is auto, loop or vector" % self.vectorization)
         self.keywords = {name: value_of(value) for name, value in options.items()}
