@@ -23,8 +23,8 @@ TRAIN = [
 MARK = {**os.environ, "TANDEM_TEST_MARK": str(os.getpid())}
 
 
-def run(*words, code=0):
-    ended = subprocess.run([TANDEM, *map(str, words)], cwd=HERE, env=MARK, capture_output=True, text=True, timeout=120)
+def run(*words, code=0, folder=HERE):
+    ended = subprocess.run([TANDEM, *map(str, words)], cwd=folder, env=MARK, capture_output=True, text=True, timeout=120)
     assert ended.returncode == code, (words, ended.returncode, ended.stdout, ended.stderr)
     return ended.stdout + ended.stderr
 
@@ -79,6 +79,34 @@ def a_record_of_others_is_not_believed(scratch):
     said = run("eval", scratch / "three", "--episodes", "2", code=2)
     assert "no Python was started for it" in said, said
     run("eval", scratch / "three", "--episodes", "2", "--python", sys.executable)
+
+
+def a_folder_of_others_and_its_files_are_not_believed(scratch):
+    """A module of the current folder is code, and one with a package's name would be run by any environment."""
+    shared = scratch / "shared"
+    shared.mkdir()
+    for name in ("inspect", "socket", "numpy", "gymnasium"):
+        (shared / f"{name}.py").write_text(f"open({str(scratch / 'was_run')!r}, 'w')\n")
+    words = ("eval", scratch / "two_ranks", "--episodes", "2")
+    run(*words, folder=shared)
+    shared.chmod(0o777)
+    said = run(*words, code=2, folder=shared)
+    assert "finds modules in the current folder, too, and" in said and "may be written by everybody" in said, said
+    run(*words, "--python", sys.executable, folder=shared)
+    assert not (scratch / "was_run").exists()
+
+
+def a_picture_starts_no_python(scratch):
+    """The interpreter of this record is no Python, and says so when it is started."""
+    program = scratch / "python_that_tells"
+    program.write_text(f"#!/bin/sh\ntouch {scratch / 'was_started'}\n")
+    program.chmod(0o755)
+    config = scratch / "two_ranks" / "config.yaml"
+    text = config.read_text()
+    config.write_text(text.replace(f"python: {sys.executable}", f"python: {program}"))
+    run("plot", scratch / "two_ranks", "--output", scratch / "picture.svg")
+    config.write_text(text)
+    assert not (scratch / "was_started").exists()
 
 
 def several_agents_are_trained(scratch):
@@ -139,6 +167,7 @@ def mistakes_are_told_before_a_run_begins(scratch):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         for test in (same_bits_in_any_number_of_processes, a_resume_says_that_new_episodes_began,
+                     a_folder_of_others_and_its_files_are_not_believed, a_picture_starts_no_python,
                      a_record_of_others_is_not_believed, several_agents_are_trained, failures_are_restarted_and_told,
                      a_training_that_is_killed_takes_its_workers_along, mistakes_are_told_before_a_run_begins):
             begun = time.monotonic()

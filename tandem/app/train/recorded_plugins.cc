@@ -103,6 +103,10 @@ void require_own_python(const RecordOfRun& record) {
     why =
         std::filesystem::exists(python, error) ? who_else_replaces(python) : concat(python.string(), " does not exist");
   }
+  if (why.empty()) {
+    const std::string of_folder = who_else_replaces(".");
+    if (!of_folder.empty()) why = concat("Python finds modules in the current folder, too, and ", of_folder);
+  }
   if (why.empty()) return;
   throw ConfigError(
       concat("the environment ", record.options.env, " is named by ", record.file.string(),
@@ -126,9 +130,9 @@ rl::EnvRegistry environments_of_record(const rl::EnvRegistry& environments, cons
 }
 
 std::optional<double> threshold_of_record(const rl::EnvRegistry& environments, const RecordOfRun& record) {
+  if (rl::is_python_env(record.options.env)) return std::nullopt;
   try {
     require_own_plugins(record);
-    require_own_python(record);
   } catch (const ConfigError&) {
     return std::nullopt;
   }

@@ -43,7 +43,8 @@ struct RecordOfRun {
 void require_own_plugins(const RecordOfRun& record);
 
 /// The same of a Python environment, whose module and options, and whose interpreter, the record names. The interpreter
-/// need not be the same file: systems replace theirs.
+/// need not be the same file: systems replace theirs. The current folder, in which Python looks for modules, too, must be
+/// one that nobody else may write.
 void require_own_python(const RecordOfRun& record);
 
 /// As environments_of() of the record's options: with the plugins and the Python that the command line names, or else,
@@ -51,7 +52,8 @@ void require_own_python(const RecordOfRun& record);
 [[nodiscard]] rl::EnvRegistry environments_of_record(const rl::EnvRegistry& environments, const RecordOfRun& record,
                                                      const NamedCode& named);
 
-/// As threshold_of(); none, too, where a plugin or a Python would have to be named again.
+/// As threshold_of(); none, too, where a plugin would have to be named again, and for an environment of a Python, which
+/// is not started for a line in a picture.
 [[nodiscard]] std::optional<double> threshold_of_record(const rl::EnvRegistry& environments, const RecordOfRun& record);
 
 }  // namespace tandem::app
