@@ -104,7 +104,7 @@ def a_picture_starts_no_python(scratch):
     config = scratch / "two_ranks" / "config.yaml"
     text = config.read_text()
     config.write_text(text.replace(f"python: {sys.executable}", f"python: {program}"))
-    run("plot", scratch / "two_ranks", "--output", scratch / "picture.svg")
+    run("plot", scratch / "two_ranks", "-o", scratch / "picture.png")
     config.write_text(text)
     assert not (scratch / "was_started").exists()
 

@@ -161,6 +161,11 @@ class Impala : public Algorithm {
                   ", an update ", impala.batches_per_update, " learner steps");
   }
 
+  [[nodiscard]] int env_groups_of_shard(const TrainOptions& options) const override {
+    const auto& impala = options.of<rl::ImpalaOptions>();
+    return impala.workers * impala.splits;
+  }
+
   [[nodiscard]] std::string describe_workers(const TrainOptions& options) const override {
     return counted(options.of<rl::ImpalaOptions>().workers, "rollout worker");
   }

@@ -182,6 +182,9 @@ class Algorithm {
   /// How a run that has ended could be made faster; empty when there is nothing to say.
   [[nodiscard]] virtual std::string advice(const TrainOptions&, const pipeline::PipelineReport&) const { return ""; }
 
+  /// The env groups that a run makes of each shard, on all threads together.
+  [[nodiscard]] virtual int env_groups_of_shard(const TrainOptions&) const { return 1; }
+
   /// Whether a run can go on when ranks have died (`survivors`).
   /// Where it is false, `survivors` other than `end` is refused.
   [[nodiscard]] virtual bool can_lose_ranks() const { return false; }

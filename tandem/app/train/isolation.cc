@@ -6,6 +6,7 @@
 #include <iostream>
 #include <utility>
 
+#include "tandem/app/config/algorithm.h"
 #include "tandem/app/train/build_run.h"
 #include "tandem/app/train/python_choice.h"
 #include "tandem/base/last_word.h"
@@ -37,21 +38,27 @@ int replicas_of(const TrainOptions& options) {
   return static_cast<int>(device::parse_device_set(options.devices).size());
 }
 
-// Of all ranks.
-int groups_of(const TrainOptions& options) { return static_cast<int>(options.shards.value_or(replicas_of(options))); }
+// The env groups of so many shards.
+int groups_of(const TrainOptions& options, std::int64_t shards) {
+  return static_cast<int>(shards) * algorithm_of(options).env_groups_of_shard(options);
+}
+int groups_of_all_ranks(const TrainOptions& options) {
+  return groups_of(options, options.shards.value_or(replicas_of(options)));
+}
 
 // What a rank has open without its workers (run_ranks.cc), and what it has for the workers of its shards and of its
 // evaluations: four files each, and twelve while one is started.
 std::uint64_t files_of_rank_with_workers(const TrainOptions& options, int ranks) {
   const std::int64_t all = std::max<std::int64_t>(ranks, 1);
-  const std::int64_t shards = options.shards ? (*options.shards + all - 1) / all : replicas_of(options);
-  return static_cast<std::uint64_t>(256 + 8 * all + 12 * (shards * workers_of_group(options) + 1));
+  const std::int64_t groups =
+      groups_of(options, options.shards ? (*options.shards + all - 1) / all : replicas_of(options));
+  return static_cast<std::uint64_t>(256 + 8 * all + 12 * (groups * workers_of_group(options) + 1));
 }
 
 // Each waits for another one: replicas for workers, and workers for replicas. All ranks may be on this host.
 int waiting_threads(const TrainOptions& options, int ranks) {
   const int replicas = replicas_of(options);
-  return ranks * replicas + groups_of(options) * workers_of_group(options);
+  return ranks * replicas + groups_of_all_ranks(options) * workers_of_group(options);
 }
 
 }  // namespace
@@ -61,7 +68,7 @@ int workers_of_group(const TrainOptions& options) {
   if (!rl::is_python_env(options.env)) return 1;
   if (options.env_workers) return static_cast<int>(*options.env_workers);
   if (rl::steps_by_threads(options.env)) return 1;
-  return std::max(1, available_cores() / groups_of(options));
+  return std::max(1, available_cores() / groups_of_all_ranks(options));
 }
 
 std::optional<rl::IsolationOptions> isolation_of(const TrainOptions& options, int ranks) {

@@ -22,7 +22,7 @@ namespace tandem::app {
 [[nodiscard]] std::optional<rl::IsolationOptions> isolation_of(const TrainOptions& options, int ranks);
 
 /// The processes of each env group: of a Python environment as many as the options say, or one for each core that the
-/// groups of all ranks leave. One of others, whose states are saved.
+/// groups of all ranks leave (Algorithm::env_groups_of_shard()). One of others, whose states are saved.
 [[nodiscard]] int workers_of_group(const TrainOptions& options);
 
 using MakeEnvGroup = std::function<std::unique_ptr<rl::EnvGroup>(int count)>;
