@@ -12,6 +12,7 @@
 
 #include "tandem/base/descriptor.h"
 #include "tandem/base/error.h"
+#include "tandem/concurrency/limits.h"
 #include "tandem/net/greeting.h"
 #include "tandem/net/sockets.h"
 #include "tandem/net/stream.h"

@@ -24,7 +24,8 @@ MARK = {**os.environ, "TANDEM_TEST_MARK": str(os.getpid())}
 
 
 def run(*words, code=0, folder=HERE):
-    ended = subprocess.run([TANDEM, *map(str, words)], cwd=folder, env=MARK, capture_output=True, text=True, timeout=120)
+    words = [TANDEM, *map(str, words)]
+    ended = subprocess.run(words, cwd=folder, env=MARK, capture_output=True, text=True, timeout=120)
     assert ended.returncode == code, (words, ended.returncode, ended.stdout, ended.stderr)
     return ended.stdout + ended.stderr
 

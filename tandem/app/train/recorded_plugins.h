@@ -43,8 +43,8 @@ struct RecordOfRun {
 void require_own_plugins(const RecordOfRun& record);
 
 /// The same of a Python environment, whose module and options, and whose interpreter, the record names. The interpreter
-/// need not be the same file: systems replace theirs. The current folder, in which Python looks for modules, too, must be
-/// one that nobody else may write.
+/// need not be the same file: systems replace theirs. The current folder, in which Python looks for modules, too, must
+/// be one that nobody else may write.
 void require_own_python(const RecordOfRun& record);
 
 /// As environments_of() of the record's options: with the plugins and the Python that the command line names, or else,
