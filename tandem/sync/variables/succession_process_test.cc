@@ -374,13 +374,16 @@ TEST(SuccessionProcessTest, AnOwnerThatFailsIsSurvivedWhileItsProcessLives) {
             .as_processes([path = folder.path()](Replica& replica, SyncReplicas& strategy, const Voice& voice) {
               Counts counts = begin(replica, strategy, voice);
               if (replica.placement().replica == 0) {
-                while (counts.step < 20) step_and_count(replica, strategy, counts, voice);
+                // Not before its neighbour has begun, which may be a slow thread.
+                while (counts.step < 20 || !fs::exists(path / "begun"))
+                  step_and_count(replica, strategy, counts, voice);
                 throw RunError("its disk is full; ");
               }
               train_until(path / "failed", replica, strategy, counts, voice);
               say_account(replica, strategy, counts, voice);
             });
     await_all_begun(world, kReplicas / kEach, "stepped; stepped; ");
+    write_file(folder / "begun", "");
     EXPECT_TRUE(world.hears(0, "its disk is full; ")) << world.said(0);
     write_file(folder / "failed", "");
     expect_accounted_for(world, kReplicas, {1, 2, 3}, kEach);
