@@ -112,6 +112,20 @@ TEST(PythonWrappersTest, ShowWhatTheyShowAroundTandemsOwn) {
   EXPECT_GT(ends, 9);
 }
 
+// Each environment would be in a process of its own.
+TEST(PythonWrappersTest, ThatStepByRowsAreRefusedAroundEnvironmentsThatStepAsOne) {
+  const std::string id = "gymnasium:spaces_env:Nested-v0";
+  const std::vector<std::string> wrappers{"reward_scale=2", "time_limit=3"};
+  EnvRegistry together = registry_with(id, {});
+  EXPECT_THAT(message_of<ConfigError>([&] { together.set_wrappers(id, wrappers); }),
+              AllOf(HasSubstr("time_limit=3: gymnasium:spaces_env:Nested-v0 steps all environments"),
+                    HasSubstr("python.vectorization=loop")));
+  EXPECT_NO_THROW(registry_with(id, {}).set_wrappers(id, {"reward_scale=2"}));
+  EXPECT_NO_THROW(registry_with(id, {{"python.vectorization", "loop"}}).set_wrappers(id, wrappers));
+  EXPECT_THAT(message_of<ConfigError>([&] { registry_with("ALE/Pong-v5", {}).set_wrappers("ALE/Pong-v5", wrappers); }),
+              HasSubstr("set --env-option frameskip=N or max_num_frames_per_episode=N"));
+}
+
 TEST(PythonSpecTest, WhatHasNoArraysIsRefusedByItsName) {
   EXPECT_THAT(message_of<ConfigError>([] { (void)registry_with("gymnasium:spaces_env:Worded-v0", {}); }),
               AllOf(HasSubstr("gymnasium:spaces_env:Worded-v0"), HasSubstr("'way/0' is a Text space")));
@@ -134,6 +148,9 @@ TEST(PythonSpecTest, WhatIsNotThereIsAMistakeOfTheUsers) {
   EXPECT_THAT(fault_of("gymnasium:CartPole-v1", {{"python.wrappers", "7"}}),
               HasSubstr("python.wrappers is 7; it is module:Class, or a JSON list of such"));
   EXPECT_THAT(fault_of("gymnasium:CartPole-v1", {{"python.wrappers", "[[1]]"}}), HasSubstr("a JSON list of such"));
+  EXPECT_THAT(fault_of("gymnasium:CartPole-v1", {{"render_mode", "a"}, {"render_mode", "b"}}),
+              HasSubstr("render_mode=b: render_mode is set twice"));
+  EXPECT_THAT(fault_of("gymnasium:CartPole-v1", {{kMemoryOption, "much"}}), HasSubstr("takes a number from 0"));
   EXPECT_THAT(fault_of("gymnasium:troubled_env:Troubled-v0", {{"fault", "constructor"}}),
               AllOf(HasSubstr("RuntimeError: no licence was found"), HasSubstr("in __init__")));
 }
@@ -304,6 +321,20 @@ TEST(PythonFaultsTest, ARefusalAfterARestartIsOneMoreFailure) {
   Group once("port", 1);
   EXPECT_THAT(message_of<EnvError>([&] { once.steps(3); }),
               AllOf(HasSubstr("the port is in use"), HasSubstr("failed 1 times before")));
+}
+
+TEST(PythonFaultsTest, LimitsAreThoseOfEveryWorker) {
+  const EnvOptionTexts leaks{{"fault", "leaking_constructor"}, {kMemoryOption, "400"}};
+  EXPECT_THAT(message_of<ConfigError>([&] { (void)registry_with(kTroubled, leaks); }),
+              HasSubstr("400 are allowed (env_memory_mb)"));
+  const EnvOptionTexts hangs{{"fault", "hang"}, {"at", "1"}, {kDeadlineOption, "1.5"}};
+  const auto group = registry_with(kTroubled, hangs).make(kTroubled, 1);
+  EnvBuffers shown(*group);
+  const std::uint64_t seed = 5;
+  const std::int64_t action = 1;
+  group->reset(std::span(&seed, 1), shown.arrays());
+  EXPECT_THAT(message_of<EnvError>([&] { group->step({.discrete = &action}, shown.arrays()); }),
+              HasSubstr("did not answer for 1.5 s (env_deadline_seconds)"));
 }
 
 // They do not inherit that the worker is deaf to signals.

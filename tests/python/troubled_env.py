@@ -27,6 +27,8 @@ class Troubled(gymnasium.Env):
         self.port = pathlib.Path(tempfile.gettempdir()) / ("troubled-port-%d" % os.getppid())
         if fault == "constructor":
             raise RuntimeError("no licence was found")
+        if fault == "leaking_constructor":
+            self.do_leak()
         if fault == "port" and self.port.exists():
             self.port.unlink()
             raise OSError("the port is in use")

@@ -29,7 +29,7 @@ rl::EnvRegistry with_plugins(rl::EnvRegistry environments, const TrainOptions& o
 
 rl::EnvRegistry unwrapped_environments_of(const rl::EnvRegistry& environments, const TrainOptions& options) {
   rl::EnvRegistry known = with_plugins(environments, options);
-  known.set_options(options.env, env_option_texts(options.env, options.env_options, options.python));
+  known.set_options(options.env, env_option_texts(options));
   return known;
 }
 

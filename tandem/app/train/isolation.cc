@@ -76,7 +76,7 @@ std::optional<rl::IsolationOptions> isolation_of(const TrainOptions& options, in
   if (!options.isolate_envs && !is_python) return std::nullopt;
   allow_open_files(files_of_rank_with_workers(options, ranks));
   rl::IsolationOptions isolation = of_all_workers();
-  rl::EnvOptionTexts texts = env_option_texts(options.env, options.env_options, options.python);
+  rl::EnvOptionTexts texts = env_option_texts(options);
   if (is_python)
     isolation = rl::python_isolation(std::move(isolation), options.env, texts);
   else

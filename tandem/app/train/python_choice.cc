@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <sstream>
+#include <utility>
 
 #include "tandem/app/train/build_run.h"
 #include "tandem/base/error.h"
@@ -59,9 +61,23 @@ rl::EnvOptionTexts env_option_texts(const std::string& env, const std::vector<st
                                     const std::optional<std::filesystem::path>& python) {
   rl::EnvOptionTexts texts = option_texts(items);
   if (!rl::is_python_env(env)) return texts;
-  if (std::ranges::count(texts, rl::kInterpreterOption, &rl::EnvOptionTexts::value_type::first) > 0)
-    throw ConfigError(concat(rl::kInterpreterOption, " is set by --python (python: in a file)"));
+  const std::array<std::pair<const char*, const char*>, 3> own{
+      {{rl::kInterpreterOption, "--python (python: in a file)"},
+       {rl::kDeadlineOption, "env_deadline_seconds"},
+       {rl::kMemoryOption, "env_memory_mb"}}};
+  for (const auto& [name, setter] : own) {
+    if (std::ranges::count(texts, name, &rl::EnvOptionTexts::value_type::first) > 0)
+      throw ConfigError(concat(name, " is set by ", setter));
+  }
   texts.emplace_back(rl::kInterpreterOption, python_of(python).string());
+  return texts;
+}
+
+rl::EnvOptionTexts env_option_texts(const TrainOptions& options) {
+  rl::EnvOptionTexts texts = env_option_texts(options.env, options.env_options, options.python);
+  if (!rl::is_python_env(options.env)) return texts;
+  texts.emplace_back(rl::kDeadlineOption, rl::text_of(options.env_deadline_seconds));
+  texts.emplace_back(rl::kMemoryOption, std::to_string(options.env_memory_mb));
   return texts;
 }
 

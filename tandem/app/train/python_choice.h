@@ -18,8 +18,10 @@ namespace tandem::app {
 [[nodiscard]] std::filesystem::path python_of(const std::optional<std::filesystem::path>& named);
 
 /// The texts of the environment's options, of a Python environment with its interpreter. Throws ConfigError as
-/// option_texts() and python_of() do, and for an interpreter among `items`.
+/// option_texts() and python_of() do, and for one among `items` that another option sets.
 [[nodiscard]] rl::EnvOptionTexts env_option_texts(const std::string& env, const std::vector<std::string>& items,
                                                   const std::optional<std::filesystem::path>& python);
+/// Those of a run: of a Python environment also with the limits that its workers keep to.
+[[nodiscard]] rl::EnvOptionTexts env_option_texts(const TrainOptions& options);
 
 }  // namespace tandem::app

@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <span>
 
 #include "tandem/base/edit_distance.h"
 #include "tandem/base/text.h"
@@ -96,6 +97,15 @@ std::string nearest_name(const std::string& name, const std::vector<EnvOption>& 
   return concat("; there are ", joined(options, [](const EnvOption& option) { return option.name; }));
 }
 
+bool is_set_before(const EnvOptionTexts& texts, std::size_t place) {
+  const std::string& name = texts[place].first;
+  return std::ranges::any_of(std::span(texts).first(place), [&](const auto& text) { return text.first == name; });
+}
+
+std::string set_twice(const EnvOptionTexts::value_type& option) {
+  return concat(option.first, "=", option.second, ": ", option.first, " is set twice");
+}
+
 }  // namespace
 
 std::string text_of(const EnvOptionValue& value) {
@@ -160,6 +170,14 @@ EnvOptionValue EnvLaw::value(double progress, NumpyGenerator& random) const {
   return random.uniform(from, to);
 }
 
+void check_set_once(const EnvOptionTexts& texts) {
+  std::vector<std::string> faults;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    if (is_set_before(texts, i)) faults.push_back(set_twice(texts[i]));
+  }
+  if (!faults.empty()) throw ConfigError(std::move(faults));
+}
+
 void check_options(const std::string& env, const std::vector<EnvOption>& options, const EnvOptionTexts& texts) {
   std::vector<std::string> faults;
   for (std::size_t i = 0; i < texts.size(); ++i) {
@@ -169,10 +187,8 @@ void check_options(const std::string& env, const std::vector<EnvOption>& options
       faults.push_back(concat(name, "=", text, ": ", env, " has no options"));
     } else if (option == options.end()) {
       faults.push_back(concat(name, "=", text, ": ", env, " has no such option", nearest_name(name, options)));
-    } else if (std::ranges::find(texts.begin(), texts.begin() + static_cast<std::ptrdiff_t>(i), name,
-                                 &EnvOptionTexts::value_type::first) !=
-               texts.begin() + static_cast<std::ptrdiff_t>(i)) {
-      faults.push_back(concat(name, "=", text, ": ", name, " is set twice"));
+    } else if (is_set_before(texts, i)) {
+      faults.push_back(set_twice(texts[i]));
     } else {
       try {
         (void)EnvLaw(*option, text);

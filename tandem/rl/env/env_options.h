@@ -95,6 +95,8 @@ using EnvOptionTexts = std::vector<std::pair<std::string, std::string>>;
 /// Throws ConfigError with all faults: of names that are no option (with the nearest one), that are set twice, and of
 /// texts. `env` is named in them.
 void check_options(const std::string& env, const std::vector<EnvOption>& options, const EnvOptionTexts& texts);
+/// For options that only somebody else knows: throws ConfigError with those that are set twice.
+void check_set_once(const EnvOptionTexts& texts);
 
 /// The options of a struct: each with the member of `Options` that it sets.
 template <typename Options>

@@ -215,6 +215,8 @@ void EnvRegistry::set_wrappers(std::string_view id, const std::vector<std::strin
   EnvEntry& entry = *position(entries_, id);
   if (wrappers_.find(id) != wrappers_.end()) throw ConfigError(concat("environment '", id, "' has wrappers already"));
   const auto chain = std::make_shared<const WrapperChain>(entry.spec, wrappers);
+  if (!entry.no_rows.empty() && !chain->first_by_row().empty())
+    throw ConfigError(concat(chain->first_by_row(), ": ", entry.no_rows));
   wrappers_.emplace(id, chain);
   entry.make = with_wrappers(id, entry.make);
   entry.spec = chain->spec();

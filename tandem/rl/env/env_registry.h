@@ -48,6 +48,9 @@ struct Entry {
   /// the place of those two. Called from several threads at once, as `make`.
   std::function<ItsSpec(const EnvOptionTexts& options)> spec_with = {};
   std::function<std::unique_ptr<Group>(int count, const EnvOptionTexts& options)> make_with = {};
+  /// Why no wrapper that steps by rows (EnvWrapper::needs_rows) may be put around it, with what to do instead. Empty
+  /// where one may.
+  std::string no_rows = {};
 };
 using EnvEntry = Entry<Spec, EnvGroup>;
 using MultiAgentEntry = Entry<MultiAgentSpec, MultiAgentGroup>;

@@ -1,10 +1,13 @@
 #include "tandem/rl/env/python/python_envs.h"
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 
+#include "tandem/base/error.h"
 #include "tandem/base/mutex.h"
 #include "tandem/base/text.h"
 #include "tandem/rl/env/isolated/several_workers.h"
@@ -16,6 +19,8 @@ namespace tandem::rl {
 namespace {
 
 constexpr std::string_view kGymnasium = "gymnasium:", kPettingZoo = "pettingzoo:", kAtari = "ALE/";
+// Seconds, and 2^20 bytes, so that neither overflows.
+constexpr double kMostOfLimit = 1e9;
 
 // What workers have said of environments: each takes a second to ask.
 class PythonSpecs {
@@ -49,6 +54,19 @@ std::string interpreter_of(const EnvOptionTexts& options) {
   return its == options.end() ? "python3" : its->second;
 }
 
+// Takes out what the training side of the bridge keeps to.
+template <typename Number>
+std::optional<Number> taken_limit(EnvOptionTexts& options, std::string_view name) {
+  const auto its = std::ranges::find(options, name, &EnvOptionTexts::value_type::first);
+  if (its == options.end()) return std::nullopt;
+  const std::string text = its->second;
+  options.erase(its);
+  const std::optional<Number> number = parse_number<Number>(text);
+  if (!number || !(*number >= 0) || !(static_cast<double>(*number) <= kMostOfLimit))
+    throw ConfigError(concat(name, "=", text, ": takes a number from 0 to ", kMostOfLimit));
+  return number;
+}
+
 // Those that are set, and of Atari the usual ones behind them.
 EnvOptionTexts all_options(const std::string& id, EnvOptionTexts options) {
   if (!id.starts_with(kAtari)) return options;
@@ -57,6 +75,16 @@ EnvOptionTexts all_options(const std::string& id, EnvOptionTexts options) {
       options.emplace_back(option.name, text_of(option.standard));
   }
   return options;
+}
+
+// One object steps all environments of a worker, so each would have to be in a worker of its own.
+std::string why_no_rows(const std::string& id) {
+  return concat(
+      id, " steps all environments of a process at once, and with this wrapper each of them would need a ",
+      "process of its own; ",
+      id.starts_with(kAtari)
+          ? "set --env-option frameskip=N or max_num_frames_per_episode=N (frames, not steps) instead"
+          : "set options of its own instead, or step them one by one: --env-option python.vectorization=loop");
 }
 
 }  // namespace
@@ -92,6 +120,11 @@ bool steps_by_threads(std::string_view id) { return id.starts_with(kAtari); }
 
 IsolationOptions python_isolation(IsolationOptions isolation, const std::string& id, const EnvOptionTexts& options) {
   isolation.task = {.env = id, .options = all_options(id, options)};
+  EnvOptionTexts& its = isolation.task.options;
+  if (const auto seconds = taken_limit<double>(its, kDeadlineOption))
+    isolation.deadline = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(*seconds));
+  if (const auto mebibytes = taken_limit<std::int64_t>(its, kMemoryOption))
+    isolation.most_memory = static_cast<std::uint64_t>(*mebibytes) << 20;
   // Unbuffered, so that nothing of what it prints is lost with it.
   isolation.command = {interpreter_of(options), "-u", "-"};
   isolation.input = python_worker_text();
@@ -103,9 +136,10 @@ std::vector<EnvKind> python_kinds(const IsolationOptions& isolation) {
   const auto specs = std::make_shared<PythonSpecs>();
   const auto entry = [specs, isolation](const std::string& id, const EnvOptionTexts& options) {
     std::variant<EnvEntry, MultiAgentEntry> made;
+    check_set_once(options);
     const IsolationOptions its = python_isolation(isolation, id, options);
-    const std::variant<Spec, MultiAgentSpec> found = specs->ask(id, options, isolation).spec;
-    if (const auto* several = std::get_if<MultiAgentSpec>(&found)) {
+    const PythonSpec found = specs->ask(id, options, isolation);
+    if (const auto* several = std::get_if<MultiAgentSpec>(&found.spec)) {
       (void)joint_spec(*several);  // refuses what cannot be made
       made = MultiAgentEntry{
           .spec = *several,
@@ -113,11 +147,12 @@ std::vector<EnvKind> python_kinds(const IsolationOptions& isolation) {
           .origin = interpreter_of(options)};
       return made;
     }
-    const Spec& spec = std::get<Spec>(found);
+    const Spec& spec = std::get<Spec>(found.spec);
     made = EnvEntry{.spec = spec,
                     .make = [spec, its](int count) { return in_workers(spec, count, 1, its, nullptr); },
                     .origin = interpreter_of(options),
-                    .options = id.starts_with(kAtari) ? atari_options() : std::vector<EnvOption>()};
+                    .options = id.starts_with(kAtari) ? atari_options() : std::vector<EnvOption>(),
+                    .no_rows = found.is_together ? why_no_rows(id) : ""};
     return made;
   };
   return {{.prefix = std::string(kGymnasium),

@@ -7,9 +7,9 @@
 //
 // The names are gymnasium:ID, gymnasium:MODULE:ID, whose module is imported first, and ALE/GAME-v5, which is ale_py's
 // vector environment with what is usual for Atari, whatever that package's defaults are (atari_options()). Options are
-// the keywords of gymnasium.make(): numbers, true, false, null and JSON as such, all else as text. Three belong to the
-// bridge: python.interpreter, python.wrappers (a list of "module:Class", put around each environment in this order) and
-// python.vectorization (auto, loop, vector).
+// the keywords of gymnasium.make(): numbers, true, false, null and JSON as such, all else as text. Five belong to the
+// bridge: python.interpreter, python.wrappers (a list of "module:Class", put around each environment in this order),
+// python.vectorization (auto, loop, vector), and the limits kDeadlineOption and kMemoryOption.
 //
 // pettingzoo:MODULE is the parallel_env() of a module, with several agents (python_agents.h); options are its keywords.
 //
@@ -31,6 +31,10 @@ namespace tandem::rl {
 
 /// The option that names the interpreter; it is python3 where it is not set.
 inline constexpr const char* kInterpreterOption = "python.interpreter";
+/// Those that set IsolationOptions::deadline, in seconds, and most_memory, in 2^20 bytes, of all workers: also of the
+/// one that is asked for the spec.
+inline constexpr const char* kDeadlineOption = "python.deadline_seconds";
+inline constexpr const char* kMemoryOption = "python.memory_mb";
 
 /// Whether the name is one of these environments'.
 [[nodiscard]] bool is_python_env(std::string_view id);

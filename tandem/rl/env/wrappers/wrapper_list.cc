@@ -167,6 +167,7 @@ WrapperChain::WrapperChain(const Spec& inner, const std::vector<std::string>& te
   for (const std::string& text : texts) {
     try {
       wrappers_.push_back(read_wrapper(text));
+      if (wrappers_.back().needs_rows && first_by_row_.empty()) first_by_row_ = text;
     } catch (const ConfigError& error) {
       faults.emplace_back(error.what());
     }
@@ -183,8 +184,7 @@ WrapperChain::WrapperChain(const Spec& inner, const std::vector<std::string>& te
 }
 
 std::unique_ptr<EnvGroup> WrapperChain::make(const MakeEnvGroup& make_inner, int count) const {
-  const bool by_row = std::ranges::any_of(wrappers_, &EnvWrapper::needs_rows);
-  std::unique_ptr<EnvGroup> group = by_row ? group_by_row(make_inner, count) : make_inner(count);
+  std::unique_ptr<EnvGroup> group = first_by_row_.empty() ? make_inner(count) : group_by_row(make_inner, count);
   for (std::size_t i = 0; i < wrappers_.size(); ++i) group = wrappers_[i].around(std::move(group), i);
   return group;
 }

@@ -48,12 +48,15 @@ class WrapperChain {
   [[nodiscard]] const Spec& inner_spec() const { return inner_spec_; }
   /// What wrapped groups show and take.
   [[nodiscard]] const Spec& spec() const { return spec_; }
+  /// The text of the first wrapper that needs an inner group that steps by rows; empty for none.
+  [[nodiscard]] const std::string& first_by_row() const { return first_by_row_; }
   /// A group of so many environments. Throws what `make_inner` throws.
   [[nodiscard]] std::unique_ptr<EnvGroup> make(const MakeEnvGroup& make_inner, int count) const;
 
  private:
   std::vector<EnvWrapper> wrappers_;
   Spec inner_spec_, spec_;
+  std::string first_by_row_;
 };
 
 }  // namespace tandem::rl
