@@ -374,7 +374,6 @@ TEST(SuccessionProcessTest, AnOwnerThatFailsIsSurvivedWhileItsProcessLives) {
             .as_processes([path = folder.path()](Replica& replica, SyncReplicas& strategy, const Voice& voice) {
               Counts counts = begin(replica, strategy, voice);
               if (replica.placement().replica == 0) {
-                // Not before its neighbour has begun, which may be a slow thread.
                 while (counts.step < 20 || !fs::exists(path / "begun"))
                   step_and_count(replica, strategy, counts, voice);
                 throw RunError("its disk is full; ");
