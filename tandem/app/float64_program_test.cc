@@ -68,7 +68,7 @@ TEST_F(Float64ProgramTest, WhatFloat32DoesNotTellApartIsLearnedAndPlayed) {
 TEST_F(Float64ProgramTest, WhatIsLostWithoutANormaliserIsSaidOnce) {
   for (const char* algo : {"ppo", "impala", "appo"}) {
     const Outcome trained =
-        train(algo, {"--algo", algo, "--total-steps", "2048", "--set", "normalize.observations=false"});
+        train(algo, {"--algo", algo, "--total-steps", "8192", "--set", "normalize.observations=false"});
     ASSERT_EQ(trained.code, 0) << trained.err;
     const std::string said = "its element 0 moved by 1 around 1.7e+09 in the first ";
     const std::string log = read_file(folder / algo / "log.txt");
