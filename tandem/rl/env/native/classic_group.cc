@@ -46,13 +46,30 @@ void ClassicGroup::reset(std::span<const std::uint64_t> seeds, const EnvArrays& 
 
 // All environments move in one call of advance(); checks, time limits and new episodes are loops of their own, so that
 // each is simple enough for vector instructions.
+// Moves last observations to where they belong and starts new episodes (autoreset).
+template <typename HasEnded>
+void ClassicGroup::restart_ended(const EnvArrays& out, const HasEnded& has_ended) {
+  for (int env = 0; env < count_; ++env) {
+    const auto e = static_cast<std::size_t>(env);
+    if (!has_ended(e)) continue;
+    if (at_end_) at_end_(env);
+    float* row = floats(out.observation) + e * row_size_;
+    if (!out.final_observation.empty()) {
+      std::copy_n(row, row_size_, floats(out.final_observation) + e * row_size_);
+    }
+    elapsed_[e] = 0;
+    start(env, random_[e]);
+    observe(env, row);
+  }
+}
+
 void ClassicGroup::step(const EnvActions& actions, const EnvArrays& out) {
   check_arrays(out);
   TANDEM_CHECK(out.reward != nullptr && out.terminated != nullptr && out.truncated != nullptr, spec_.id);
   check_actions(spec_, random_.size(), actions);
   advance(actions, floats(out.observation), out.reward, out.terminated);
   check_observations(floats(out.observation));
-  if (count_step(out)) restart_ended(out, {});
+  if (count_step(out)) restart_ended(out, [&](std::size_t e) { return (out.terminated[e] | out.truncated[e]) != 0; });
 }
 
 // Environments that rest make the step too, in memory that is put back behind it: so advance() need not know of them.
@@ -75,14 +92,13 @@ void ClassicGroup::step_rows(std::span<const RowStep> rows, const EnvActions& ac
     if (rows[e] == RowStep::kRest) copy_row(e, out, kept_, back);
   }
   check_observations(floats(out.observation));
-  bool any = false;
   for (std::size_t e = 0; e < rows.size(); ++e) {
     if (rows[e] == RowStep::kRest) continue;
     ++elapsed_[e];
     out.truncated[e] = rows[e] == RowStep::kLastStep || elapsed_[e] >= spec_.max_episode_steps;
-    any = any || (out.truncated[e] | out.terminated[e]) != 0;
   }
-  if (any) restart_ended(out, rows);
+  restart_ended(
+      out, [&](std::size_t e) { return rows[e] != RowStep::kRest && (out.terminated[e] | out.truncated[e]) != 0; });
 }
 
 template <typename Copy>
@@ -105,22 +121,6 @@ bool ClassicGroup::count_step(const EnvArrays& out) {
     any = static_cast<std::uint8_t>(any | out.truncated[e] | out.terminated[e]);
   }
   return any != 0;
-}
-
-// Moves last observations to where they belong and starts new episodes (autoreset).
-void ClassicGroup::restart_ended(const EnvArrays& out, std::span<const RowStep> rows) {
-  for (int env = 0; env < count_; ++env) {
-    const auto e = static_cast<std::size_t>(env);
-    if (!makes_a_step(rows, e) || (out.terminated[e] | out.truncated[e]) == 0) continue;
-    if (at_end_) at_end_(env);
-    float* row = floats(out.observation) + e * row_size_;
-    if (!out.final_observation.empty()) {
-      std::copy_n(row, row_size_, floats(out.final_observation) + e * row_size_);
-    }
-    elapsed_[e] = 0;
-    start(env, random_[e]);
-    observe(env, row);
-  }
 }
 
 // The layout: format, id, number of environments and of variables; then for each environment its generator, its elapsed

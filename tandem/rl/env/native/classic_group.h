@@ -85,7 +85,8 @@ class ClassicGroup : public EnvGroup, public StepsByRow {
   void check_observations(const float* observation) const;
   // Returns whether any episode ended, so that most steps skip restart_ended().
   bool count_step(const EnvArrays& out);
-  void restart_ended(const EnvArrays& out, std::span<const RowStep> rows);
+  template <typename HasEnded>
+  void restart_ended(const EnvArrays& out, const HasEnded& has_ended);
   // Everything that advance() changes of environment e, into `kept` and back.
   template <typename Copy>
   void copy_row(std::size_t e, const EnvArrays& out, Kept& kept, const Copy& copy);
