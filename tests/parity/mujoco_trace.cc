@@ -1,9 +1,10 @@
 // Lets a script drive one of Tandem's MuJoCo tasks and see what it shows in float64, for comparison with gymnasium.
 //
-//   mujoco_trace ENV [OPTION=VALUE...]   reads one command a line
-//     spec             a line of text: ELEMENTS ACTIONS LIMIT THRESHOLD|none FPS LOW... HIGH..., then the names of
-//     metrics reset SEED       starts an episode from a new generator again            starts the next episode of the
-//     same generator step NUMBER...   an action
+//   mujoco_trace ENV [OPTION=VALUE...]     reads one command a line:
+//
+// "spec" is answered with a line of text: ELEMENTS ACTIONS LIMIT THRESHOLD|none FPS LOW... HIGH..., then the names of
+// metrics. "reset SEED" starts an episode from a new generator, "again" the next one of the same generator, and
+// "step NUMBER..." takes an action.
 //
 // Each of the last three is answered with float64 as they lie in memory: the observation; a step also with reward, end,
 // and metrics.

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
+#include <cstring>
 #include <map>
 #include <set>
 
@@ -334,22 +336,35 @@ TEST(WrapperLawsTest, RestartingEnvironmentsShowTheSame) {
   });
 }
 
-// final_observation and metrics may not be wanted.
+// final_observation and metrics may not be wanted. What else is shown does not depend on it.
 TEST(WrapperLawsTest, ArraysThatAreNotWantedAreLeftOut) {
   for_all([](const auto& make) {
-    const auto group = make(2);
-    EnvBuffers buffers(*group);
+    const auto group = make(2), other = make(2);
+    EnvBuffers buffers(*group), whole(*other);
     EnvArrays arrays = buffers.arrays();
     arrays.final_observation.clear();
     arrays.metrics = nullptr;
     const std::vector<std::uint64_t> seeds{1, 2};
     group->reset(seeds, arrays);
+    other->reset(seeds, whole.arrays());
     const auto elements = static_cast<std::size_t>(action_elements(group->spec().action)) * 2;
     const std::vector<std::int64_t> discrete(elements, 1);
     const std::vector<float> box(elements, 0.5F);
     const bool is_box = std::holds_alternative<Box>(group->spec().action);
-    for (int t = 0; t < 30; ++t)
-      group->step(is_box ? EnvActions{.box = box.data()} : EnvActions{.discrete = discrete.data()}, arrays);
+    const EnvActions actions = is_box ? EnvActions{.box = box.data()} : EnvActions{.discrete = discrete.data()};
+    for (int t = 0; t < 30; ++t) {
+      group->step(actions, arrays);
+      other->step(actions, whole.arrays());
+      for (std::size_t l = 0; l < arrays.observation.size(); ++l) {
+        const std::size_t bytes = group->spec().observation[l].bytes() * 2;
+        EXPECT_EQ(std::memcmp(arrays.observation[l], whole.arrays().observation[l], bytes), 0) << t << " " << l;
+      }
+      for (std::size_t e = 0; e < 2; ++e) {
+        EXPECT_EQ(buffers.reward()[e], whole.reward()[e]) << t;
+        EXPECT_EQ(buffers.terminated()[e], whole.terminated()[e]) << t;
+        EXPECT_EQ(buffers.truncated()[e], whole.truncated()[e]) << t;
+      }
+    }
   });
 }
 
