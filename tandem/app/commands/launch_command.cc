@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tandem/app/commands/commands.h"
 #include "tandem/app/launch/supervisor.h"
@@ -60,7 +61,7 @@ ExitCode run_command(const LaunchCommand& command) {
   int attempts = 0;
   Attempt now(*hosted.store, launch, attempts);
   // All of these run on the supervisor's thread between its polls.
-  const auto can_be_replaced = [&](int rank) { return comm::can_be_replaced(*now.world, *now.meeting, rank); };
+  std::vector<bool> is_missed(static_cast<std::size_t>(ranks));  // decided once for each failure, by on_failure
   const LaunchWitness witness{
       .first_failure = [&]() -> std::optional<ToldFailure> {
         const auto told = comm::first_failure_of(*now.words);
@@ -69,11 +70,12 @@ ExitCode run_command(const LaunchCommand& command) {
       .on_failure =
           [&](int rank, int restarts, const std::string& how) {
             comm::report_end(*now.meeting, {rank, restarts}, how);
-            const bool is_missed = command.options.on_death == OnDeath::kContinue ||
-                                   (command.options.on_death == OnDeath::kReplace && !can_be_replaced(rank));
-            if (is_missed) comm::write_obituary(*now.world, rank, how);
+            const OnDeath on_death = command.options.on_death;
+            const bool missed = on_death == OnDeath::kReplace && !comm::can_be_replaced(*now.world, *now.meeting, rank);
+            is_missed[static_cast<std::size_t>(rank)] = missed;
+            if (on_death == OnDeath::kContinue || missed) comm::write_obituary(*now.world, rank, how);
           },
-      .can_be_replaced = can_be_replaced,
+      .can_be_replaced = [&](int rank) { return !is_missed[static_cast<std::size_t>(rank)]; },
       .on_new_attempt = [&] { now = Attempt(*hosted.store, launch, ++attempts); },
       .is_complete = [&] { return comm::Rendezvous::is_over(*now.meeting); },
       .is_left_behind =
