@@ -85,6 +85,7 @@ enum class SeedPurpose : std::uint32_t {
   kDataset = 7,     // order and augmentation of a dataset
   kPolicy = 8,      // the seed that each of several policies of a run derives its own from
   kEnvWrapper = 9,  // what wrappers draw around an environment, from its seed
+  kReplay = 10,     // which rows are drawn from a shard's replay part
   kUser = 1000,     // this and above: for programs that use the library
 };
 
