@@ -27,6 +27,9 @@
 
 #include "tandem/app/config/train_options.h"
 
+namespace at {
+struct Generator;
+}
 namespace tandem::learner {
 class Ranks;
 }
@@ -34,8 +37,10 @@ namespace tandem::pipeline {
 struct PipelineReport;
 }
 namespace tandem::rl {
+class ActorCritic;
 class EnvRegistry;
 class RestartBudget;
+struct Spec;
 class TrainingRun;
 }  // namespace tandem::rl
 
@@ -200,6 +205,12 @@ class Algorithm {
   /// Called once, on the resolved options, before the first run is measured.
   virtual void require_tunable(const TrainOptions&) const {}
 
+  /// Makes the policies that it trains, for training, evaluation and export: an rl::PolicyFactory for the settings of one
+  /// of them. Nothing: they are actor-critics as the settings describe them.
+  [[nodiscard]] virtual std::function<std::shared_ptr<rl::ActorCritic>(const rl::Spec&, at::Generator)> policy_factory(
+      const TrainOptions&, const PolicySettings&) const {
+    return {};
+  }
   /// The run, built. Collective over the plan's ranks. Throws ConfigError for devices and policies that cannot be.
   [[nodiscard]] virtual std::unique_ptr<rl::TrainingRun> make_run(const RunPlan& plan) const = 0;
 };

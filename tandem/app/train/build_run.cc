@@ -12,6 +12,27 @@
 #include "tandem/rl/policy/recurrent_policy.h"
 
 namespace tandem::app {
+namespace {
+
+// Tandem's actor-critics as the settings describe them.
+rl::PolicyFactory actor_critic_factory(const PolicySettings& settings) {
+  rl::MlpPolicyOptions options{.hidden = settings.hidden,
+                               .activation = rl::activation(settings.activation),
+                               .trunks = rl::trunks(settings.trunks),
+                               .log_std_init = settings.log_std_init,
+                               .hidden_gain = settings.hidden_gain,
+                               .policy_gain = settings.policy_gain,
+                               .value_gain = settings.value_gain,
+                               .torso = settings.torso};
+  if (settings.head) options.family = rl::action_family(*settings.head);
+  if (settings.recurrent == Recurrence::kNone) return rl::mlp_policy_factory(std::move(options));
+  return rl::recurrent_policy_factory(
+      {.mlp = std::move(options),
+       .cell = settings.recurrent == Recurrence::kLstm ? rl::CellKind::kLstm : rl::CellKind::kGru,
+       .size = settings.recurrent_size});
+}
+
+}  // namespace
 
 // Three strategies have options of their own; the others are fully described by their kind.
 sync::StrategyOptions strategy_options(const TrainOptions& options) {
@@ -60,27 +81,15 @@ rl::EnvOptionTexts option_texts(const std::vector<std::string>& items) {
   return texts;
 }
 
-rl::PolicyFactory policy_factory(const PolicySettings& settings) {
-  rl::MlpPolicyOptions options{.hidden = settings.hidden,
-                               .activation = rl::activation(settings.activation),
-                               .trunks = rl::trunks(settings.trunks),
-                               .log_std_init = settings.log_std_init,
-                               .hidden_gain = settings.hidden_gain,
-                               .policy_gain = settings.policy_gain,
-                               .value_gain = settings.value_gain,
-                               .torso = settings.torso};
-  if (settings.head) options.family = rl::action_family(*settings.head);
-  if (settings.recurrent == Recurrence::kNone) return rl::mlp_policy_factory(std::move(options));
-  return rl::recurrent_policy_factory(
-      {.mlp = std::move(options),
-       .cell = settings.recurrent == Recurrence::kLstm ? rl::CellKind::kLstm : rl::CellKind::kGru,
-       .size = settings.recurrent_size});
+rl::PolicyFactory policy_factory(const TrainOptions& options, const PolicySettings& settings) {
+  rl::PolicyFactory own = algorithm_of(options).policy_factory(options, settings);
+  return own ? own : actor_critic_factory(settings);
 }
 
 rl::SeveralAgents several_agents(const TrainOptions& options, const rl::MultiAgentEntry& entry) {
   std::map<std::string, rl::PolicyFactory> makers;
   for (const rl::MappedPolicy& policy : policy_map_of(options, entry))
-    makers[policy.name] = policy_factory(settings_of_policy(options, policy.name));
+    makers[policy.name] = policy_factory(options, settings_of_policy(options, policy.name));
   const auto make_policy = [makers = std::move(makers)](const rl::MappedPolicy& policy, at::Generator drawn) {
     return makers.at(policy.name)(policy.spec, std::move(drawn));
   };

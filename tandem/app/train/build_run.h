@@ -38,8 +38,9 @@ namespace tandem::app {
 /// Each "NAME=VALUE" as a pair. Throws ConfigError for an item that is none.
 [[nodiscard]] rl::EnvOptionTexts option_texts(const std::vector<std::string>& items);
 
-/// The policy that the options describe. The factory draws the initial weights from the generator that it is given.
-[[nodiscard]] rl::PolicyFactory policy_factory(const PolicySettings& settings);
+/// The policy that the options' algorithm trains, with the settings of one of its policies. The factory draws the initial
+/// weights from the generator that it is given.
+[[nodiscard]] rl::PolicyFactory policy_factory(const TrainOptions& options, const PolicySettings& settings);
 
 /// Only the options of the chosen strategy are taken over.
 [[nodiscard]] sync::StrategyOptions strategy_options(const TrainOptions& options);
@@ -81,7 +82,7 @@ Setup setup_for(const RunPlan& plan) {
     setup.agents->make_envs = agents_maker(plan, *agents);
   } else {
     setup.make_envs = env_maker(plan);
-    setup.make_policy = policy_factory(options.policy);
+    setup.make_policy = policy_factory(options, options.policy);
   }
   setup.normalizer = options.normalize.options();
   return setup;

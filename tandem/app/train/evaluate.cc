@@ -36,7 +36,7 @@ model::NamedTensors model_part(model::NamedTensors state) {
 TrainedPolicy load(const learner::ReadPart& read_part, const TrainOptions& options, const rl::MappedPolicy& policy) {
   const rl::PolicyNames names(policy.name);
   const PolicySettings settings = settings_of_policy(options, policy.name);
-  TrainedPolicy trained{.policy = policy_factory(settings)(policy.spec, at::detail::createCPUGenerator(0)),
+  TrainedPolicy trained{.policy = policy_factory(options, settings)(policy.spec, at::detail::createCPUGenerator(0)),
                         .normalizers = rl::Normalizers(policy.spec, options.normalize.options())};
   model::copy_named(model_part(read_part(names.part)), model::named_state_of(*trained.policy));
   if (trained.normalizers.options().any()) trained.normalizers.load(read_part(names.normalizers));

@@ -143,7 +143,7 @@ void check_warm_start(const TrainOptions& options, const rl::EnvRegistry& enviro
       continue;
     }
     const PolicySettings settings = settings_of_policy(options, policy.name);
-    const auto module = policy_factory(settings)(policy.spec, at::detail::createCPUGenerator(0));
+    const auto module = policy_factory(options, settings)(policy.spec, at::detail::createCPUGenerator(0));
     compare(policy.name, its->second, model::named_state_of(*module), faults);
   }
   const bool sees_normalized = options.normalize.options().observations;

@@ -124,6 +124,12 @@ Draw SquashedNormal::draw_with_gradient(at::Generator generator) const {
   return {squash(u), log_prob_before_squashing(u)};
 }
 
+Draw SquashedNormal::draw_of(const at::Tensor& noise) const {
+  check_shape(noise);
+  const at::Tensor u = mean_ + log_std_.exp() * noise;
+  return {squash(u), log_prob_before_squashing(u)};
+}
+
 StateDependentNoise::StateDependentNoise(const at::Tensor& mean, const at::Tensor& latent, const at::Tensor& log_std)
     : Normal(mean, log_std_over_matrices(mean, latent, log_std)), latent_(latent), log_sigma_(log_std) {}
 

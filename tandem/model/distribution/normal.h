@@ -55,6 +55,8 @@ class SquashedNormal final : public Normal {
   /// Throws ConfigError: there is no closed form.
   [[nodiscard]] at::Tensor entropy() const override;
   [[nodiscard]] Draw draw_with_gradient(at::Generator generator) const override;
+  /// The draw that standard normal numbers give, which have the shape of the mean: for those who draw them elsewhere.
+  [[nodiscard]] Draw draw_of(const at::Tensor& noise) const;
 
   /// The largest magnitude of an action: the number before 1 in `dtype` (float32 or float64).
   [[nodiscard]] static double limit(at::ScalarType dtype);

@@ -16,18 +16,6 @@ constexpr std::int64_t kMostUnits = 65536;
 constexpr Names<5> kActivations{"tanh", "relu", "silu", "gelu", "elu"};
 constexpr Names<2> kTrunks{"separate", "shared"};
 
-// The TorchScript lines that apply layers of `mlp` (registered as `name`) to variable `x` up to layer `end`.
-std::string script_of(const Mlp& mlp, const std::string& name, const std::string& x, std::size_t end) {
-  std::string text;
-  for (std::size_t i = 0; i < end; ++i) {
-    const std::string layer = concat("self.", name, "._", i);
-    const std::string linear = concat("torch.linear(", x, ", ", layer, ".weight, ", layer, ".bias)");
-    const std::string activated = concat("torch.", name_of(mlp.options().activation), "(", linear, ")");
-    text += concat("    ", x, " = ", mlp.is_activated(i) ? activated : linear, "\n");
-  }
-  return text;
-}
-
 }  // namespace
 
 const char* name_of(Activation activation) { return name_in(kActivations, activation); }
@@ -81,6 +69,17 @@ at::Tensor Mlp::forward(at::Tensor x) {
 at::Tensor Mlp::forward_to_last(at::Tensor x) {
   for (std::size_t i = 0; i + 1 < layers_.size(); ++i) x = apply(i, x);
   return x;
+}
+
+std::string script_of(const Mlp& mlp, const std::string& name, const std::string& x, std::size_t end) {
+  std::string text;
+  for (std::size_t i = 0; i < end; ++i) {
+    const std::string layer = concat("self.", name, "._", i);
+    const std::string linear = concat("torch.linear(", x, ", ", layer, ".weight, ", layer, ".bias)");
+    const std::string activated = concat("torch.", name_of(mlp.options().activation), "(", linear, ")");
+    text += concat("    ", x, " = ", mlp.is_activated(i) ? activated : linear, "\n");
+  }
+  return text;
 }
 
 void check_options(const MlpPolicyOptions& options) {

@@ -15,6 +15,7 @@
 #include <memory>
 #include <numbers>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -74,6 +75,10 @@ class Mlp final : public torch::nn::Module {
   Options options_;
   std::vector<torch::nn::Linear> layers_;
 };
+
+/// The TorchScript lines that apply the first `end` layers of `mlp`, which self knows as `name` ("actor", or "critics._0"
+/// for a module within another), to the variable `x`.
+[[nodiscard]] std::string script_of(const Mlp& mlp, const std::string& name, const std::string& x, std::size_t end);
 
 /// kSeparate: actor and critic have hidden layers of their own. kShared: the same ones, with two linear heads. A torso
 /// is always shared.
