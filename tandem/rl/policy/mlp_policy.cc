@@ -53,12 +53,17 @@ Mlp::Mlp(const Options& options, at::Generator generator) : options_(options) {
     const bool is_head = is_last && options.last == LastLayer::kLinear;
     model::init_orthogonal(layers_[i]->weight, is_head ? options.last_gain : options.gain, generator);
     torch::nn::init::zeros_(layers_[i]->bias);
+    if (options.norm == Norm::kNone || is_head) continue;
+    const torch::nn::LayerNormOptions each({options.sizes[i + 1]});
+    norms_.emplace_back(register_module(concat("norm_", i), torch::nn::LayerNorm(each)));
   }
 }
 
 at::Tensor Mlp::apply(std::size_t layer, const at::Tensor& x) {
-  const at::Tensor y = at::linear(x, layers_[layer]->weight, layers_[layer]->bias);
-  return is_activated(layer) ? activate(options_.activation, y) : y;
+  at::Tensor y = at::linear(x, layers_[layer]->weight, layers_[layer]->bias);
+  if (!is_activated(layer)) return y;
+  if (!norms_.empty()) y = norms_[layer]->forward(y);
+  return activate(options_.activation, y);
 }
 
 at::Tensor Mlp::forward(at::Tensor x) {

@@ -10,6 +10,7 @@
 #include <ATen/core/Generator.h>
 #include <torch/nn/module.h>
 #include <torch/nn/modules/linear.h>
+#include <torch/nn/modules/normalization.h>
 
 #include <cstdint>
 #include <memory>
@@ -38,16 +39,21 @@ enum class Activation { kTanh, kRelu, kSilu, kGelu, kElu };
 [[nodiscard]] std::vector<std::int64_t> layer_sizes(std::int64_t in, const std::vector<std::int64_t>& hidden,
                                                     std::int64_t out = 0);
 
-/// A multi-layer perceptron: linear layers with an activation between them, registered as "0", "1", ...
+/// A multi-layer perceptron: linear layers with an activation between them, registered as "0", "1", ...; with norms
+/// each activated layer is followed by one, "norm_0", "norm_1", ..., before its activation.
 class Mlp final : public torch::nn::Module {
  public:
   /// kLinear: the last layer is a head, without an activation. kActivated: the last layer is a hidden one.
   enum class LastLayer { kLinear, kActivated };
+  /// kLayer: layer normalisation with torch's defaults (Ba, Kiros, Hinton 2016), which keeps critics stable under many
+  /// updates a step (DroQ: Hiraoka et al. 2022).
+  enum class Norm { kNone, kLayer };
   struct Options {
     /// Features of the input, then of each layer's output in turn; one entry: no layer.
     std::vector<std::int64_t> sizes;
     Activation activation = Activation::kTanh;
     LastLayer last = LastLayer::kLinear;
+    Norm norm = Norm::kNone;
     /// The gain of the initial weights of all layers but a linear last one, and that of a linear last layer.
     double gain = 1;
     double last_gain = 1;
@@ -63,6 +69,8 @@ class Mlp final : public torch::nn::Module {
   /// The options that it was made with, and its layers in order, for code that computes forward() by itself.
   [[nodiscard]] const Options& options() const { return options_; }
   [[nodiscard]] const std::vector<torch::nn::Linear>& layers() const { return layers_; }
+  /// One for each activated layer; empty without norms.
+  [[nodiscard]] const std::vector<torch::nn::LayerNorm>& norms() const { return norms_; }
   /// Whether an activation follows layer `i`.
   [[nodiscard]] bool is_activated(std::size_t i) const {
     return i + 1 < layers_.size() || options_.last == LastLayer::kActivated;
@@ -74,6 +82,7 @@ class Mlp final : public torch::nn::Module {
 
   Options options_;
   std::vector<torch::nn::Linear> layers_;
+  std::vector<torch::nn::LayerNorm> norms_;
 };
 
 /// The TorchScript lines that apply the first `end` layers of `mlp`, which self knows as `name` ("actor", or "critics._0"

@@ -1,0 +1,98 @@
+// rl/policy/kernels/mlp_ensemble.h: forward and backward passes of several MLPs of one shape over the same rows,
+// without autograd: the critics of an off-policy update, or its actor alone.
+//
+// The parameters are read where they lie at each call and gradients are written where their .grad lies; all working
+// memory is taken when the object is made. Mlp::forward() and autograd are the definition, and results agree with
+// theirs to rounding. The bits of results depend on the rows, in their order, the parameters, the instruction set and
+// Compute alone: not on the number of threads, and a net's not on the other nets.
+//
+//     MlpEnsemble<float> critics({&q1, &q2}, {.max_rows = 256, .second_features = actions, .set = set});
+//     const float* q = critics.forward({.first = observation, .second = action}, 256);  // [2, 256, 1]
+//     ... of_q = the derivatives of the loss with respect to q
+//     critics.backward(of_q, ParameterGradients::kOverwrite, InputGradient::kNone);      // the critics' loss
+//     const float* of_action =                                                           // the actor's loss
+//         critics.backward(of_q, ParameterGradients::kLeave, InputGradient::kSecond);
+//
+// Threads: single-thread, the replica's. Ownership: the nets are not owned and must outlive the object.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "tandem/base/cpu.h"
+#include "tandem/rl/policy/mlp_policy.h"
+
+namespace tandem::rl {
+
+/// The numbers that products of matrices multiply. Sums, activations, parameters and gradients are `Real` in both.
+/// kBfloat16: both factors are rounded to bfloat16 (8 bits of precision), products are summed in float32.
+enum class Compute { kReal, kBfloat16 };
+
+/// "float32" (kReal) or "bfloat16".
+[[nodiscard]] const char* name_of(Compute compute);
+/// The Compute of that name. Throws ConfigError listing the names.
+[[nodiscard]] Compute compute(std::string_view name);
+/// Throws ConfigError that names what is missing when this processor cannot multiply bfloat16, or when `set` is not
+/// the one that holds such products (kAvx512).
+void require_compute(Compute compute, InstructionSet set);
+
+/// What backward() does with the .grad of the parameters.
+enum class ParameterGradients { kLeave, kOverwrite, kAdd };
+/// The part of the input that backward() differentiates with respect to.
+enum class InputGradient { kNone, kWhole, kSecond };
+
+/// `Real`: the dtype of the parameters, float or double.
+template <typename Real>
+class MlpEnsemble {
+ public:
+  /// kForward takes no memory for activations and gradients: for target networks.
+  enum class Passes { kForward, kForwardAndBackward };
+  struct Options {
+    std::int64_t max_rows = 0;
+    /// How many of the nets' inputs, the last ones, come from a second matrix; zero: there is none.
+    std::int64_t second_features = 0;
+    Passes passes = Passes::kForwardAndBackward;
+    InstructionSet set = InstructionSet::kPortable;
+    Compute compute = Compute::kReal;
+  };
+
+  /// `nets`: at least one, on the CPU and of `Real`, with equal Mlp::Options but for gains and at least one layer.
+  /// Throws ConfigError when this processor does not have `set` or, for `compute`, what require_compute() asks for;
+  /// InvariantError when nets differ in shape.
+  MlpEnsemble(std::vector<const Mlp*> nets, const Options& options);
+  ~MlpEnsemble();
+  MlpEnsemble(const MlpEnsemble&) = delete;
+  MlpEnsemble& operator=(const MlpEnsemble&) = delete;
+
+  /// One matrix [rows, features] or two that stand side by side, [rows, features - second_features] and
+  /// [rows, second_features]; row-major without gaps. Read during forward() alone.
+  struct Rows {
+    const Real* first = nullptr;
+    const Real* second = nullptr;
+  };
+  /// Runs all nets over `rows` rows, at least one. Returns [nets, rows, outputs], valid until the next forward().
+  /// Throws InvariantError when rows > max_rows.
+  const Real* forward(const Rows& input, std::int64_t rows);
+
+  /// Differentiates a loss whose derivatives with respect to the outputs of the last forward() are given, [nets, rows,
+  /// outputs], by the parameters and by the input, each where asked. It may be called several times for one forward();
+  /// the parameters must still be the same. The gradient of the input is the sum over the nets, as they share it:
+  /// returns [rows, features] or, for kSecond, [rows, second_features], valid until the next call; null for kNone.
+  /// Throws InvariantError when a parameter has no dense .grad of its shape to write to, when there was no forward(),
+  /// or for an object of Passes::kForward.
+  const Real* backward(const Real* of_output, ParameterGradients parameters, InputGradient input);
+
+  /// Numbers of a row of the input, both parts, and of a row of the output.
+  [[nodiscard]] std::int64_t features() const;
+  [[nodiscard]] std::int64_t outputs() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+extern template class MlpEnsemble<float>;
+extern template class MlpEnsemble<double>;
+
+}  // namespace tandem::rl
