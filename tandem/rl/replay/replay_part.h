@@ -36,10 +36,10 @@ namespace tandem::rl {
 /// is null, or a vector that is empty, is not wanted. Each array is aligned for its elements.
 struct SampleArrays {
   /// By leaf: [rows, elements] as stored: the leaf's type, or float32 where LeafStorage says so.
-  std::vector<std::byte*> observation;
+  std::vector<std::byte*> observation = {};
   /// By leaf: the observation that the target bootstraps from: n steps later, or the last one of the episode if that
   /// was truncated before. See KeptEnds for terminated ones.
-  std::vector<std::byte*> next_observation;
+  std::vector<std::byte*> next_observation = {};
   /// [rows, action_elements()]; the one that the spec's actions have.
   std::int64_t* discrete = nullptr;
   float* box = nullptr;
@@ -118,7 +118,7 @@ class ReplayPart {
   [[nodiscard]] int envs() const;
 
  private:
-  class Parts;
+  struct Parts;
   std::unique_ptr<Parts> parts_;
 };
 
