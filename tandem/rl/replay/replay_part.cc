@@ -142,6 +142,7 @@ void ReplayPart::Parts::restore(const ReplayPiece& piece, const ReadReplayPiece&
   if (sampled < 0 || !std::isfinite(mean_age) || mean_age < 0) state.fail("its counts are negative");
   if (!priorities) return;
   const std::span<const std::byte> bytes = array_of(piece, kSharesOfState);
+  if (bytes.size() % sizeof(double) != 0) state.fail("its priorities end within a number");
   std::vector<double> shares(bytes.size() / sizeof(double));
   if (!shares.empty()) std::memcpy(shares.data(), bytes.data(), shares.size() * sizeof(double));
   const auto [first, end] = drawable();

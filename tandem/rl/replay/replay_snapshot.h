@@ -36,9 +36,9 @@ struct ReplayPiece {
   /// older checkpoint makes segments of the same numbers anew, so files that no manifest names any more must not be
   /// taken for them.
   bool is_final = false;
-  std::vector<NamedBytes> arrays;
+  std::vector<NamedBytes> arrays = {};
   /// Keeps the bytes alive; its type is the snapshot's own affair.
-  std::shared_ptr<const void> memory;
+  std::shared_ptr<const void> memory = {};
 };
 
 /// All that restore() needs, "state" first, then segments, oldest first.

@@ -1,0 +1,116 @@
+// Leaves that are stacks of frames: only the newest frame is stored, and what is handed out is the whole stack.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tandem/base/error.h"
+#include "tandem/base/testing/message_of.h"
+#include "tandem/rl/env/env_registry.h"
+#include "tandem/rl/env/wrappers/env_wrapper.h"
+#include "tandem/rl/replay/testing/draw.h"
+#include "tandem/rl/replay/testing/specs.h"
+
+namespace tandem::rl {
+namespace {
+
+Spec picture_spec(std::int64_t frames) {
+  return {.id = "Pictures-v0",
+          .observation = {{.name = "picture", .type = ElementType::kUInt8, .shape = {frames, 3, 2}},
+                          {.name = "plain", .type = ElementType::kFloat32, .shape = {2}}},
+          .action = Discrete{2}};
+}
+
+TEST(FrameStacksTest, StacksAreTheSameAlsoAtBeginsEndsAndAcrossTheRingsEdge) {
+  for (const StackPadding padding : {StackPadding::kFirst, StackPadding::kZero}) {
+    for (const int frames : {2, 4, 7}) {
+      const ReplayOptions options{.rows = 120,
+                                  .n_step = 3,
+                                  .leaves = {{.frames = frames, .padding = padding}, {}},
+                                  .kept_ends = KeptEnds::kAll,
+                                  .ends = 120};
+      Past past(picture_spec(frames), 3, 3, {}, {{.frames = frames, .padding = padding}, {}});
+      ReplayPart part(past.spec(), 3, options, 2);
+      past.begin(part);
+      for (int round = 0; round < 25; ++round) {
+        past.steps(part, 9);
+        if (round % 10 == 9) past.begin(part);
+        expect_all_as_in(past, options, Draw(part, past.spec(), 100));
+      }
+      const Draw draw(part, past.spec(), 2000);
+      EXPECT_EQ(*std::min_element(draw.row.begin(), draw.row.end()), (past.now() - 40) * 3)
+          << "the oldest rows have whole stacks, too";
+    }
+  }
+}
+
+TEST(FrameStacksTest, TheRealWrappersStacksComeBackByteByByte) {
+  for (const StackPadding padding : {StackPadding::kFirst, StackPadding::kZero}) {
+    const auto stacked = frame_stack(4, padding, {}).around(EnvRegistry::native().make("CartPole-v1", 2), 0);
+    EnvBuffers buffers(*stacked);
+    ReplayPart part(stacked->spec(), 2, {.rows = 100, .leaves = {{.frames = 4, .padding = padding}}}, 1);
+    const std::size_t bytes = stacked->spec().observation[0].bytes();
+    std::vector<Past::Bytes> given;  // by row
+    const auto keep = [&] {
+      for (std::size_t e = 0; e < 2; ++e) given.push_back(Draw::cut(buffers.arrays().observation[0], e, bytes));
+    };
+    const std::vector<std::uint64_t> seeds{1, 2};
+    stacked->reset(seeds, buffers.arrays());
+    part.begin(buffers.arrays());
+    keep();
+    Philox random(1);
+    for (int step = 0; step < 130; ++step) {
+      const std::vector<std::int64_t> actions{static_cast<std::int64_t>(random.below(2)),
+                                              static_cast<std::int64_t>(random.below(2))};
+      stacked->step({.discrete = actions.data()}, buffers.arrays());
+      part.append({.discrete = actions.data()}, buffers.arrays());
+      keep();
+    }
+    const Draw draw(part, stacked->spec(), 400);
+    for (std::size_t i = 0; i < 400; ++i)
+      ASSERT_EQ(draw.observation_of(i, 0), given[static_cast<std::size_t>(draw.row[i])]) << draw.row[i];
+  }
+}
+
+TEST(FrameStacksTest, OnlyTheNewestFrameCostsMemory) {
+  const ReplayOptions whole{.rows = 10'000}, shared{.rows = 10'000, .leaves = {{.frames = 4}}};
+  const auto all = bytes_of_part(atari_spec(), 1, whole).whole, less = bytes_of_part(atari_spec(), 1, shared).whole;
+  EXPECT_LT(static_cast<double>(less), 0.27 * static_cast<double>(all));
+  EXPECT_LT(static_cast<double>(less), 1.1 * 10'000 * (84 * 84 + 17));
+}
+
+TEST(FrameStacksTest, AWrongPaddingIsAnErrorAtTheFirstObservation) {
+  Past past(picture_spec(4), 2, 3, {}, {{.frames = 4, .padding = StackPadding::kZero}, {}});
+  ReplayPart part(past.spec(), 2, {.rows = 40, .leaves = {{.frames = 4, .padding = StackPadding::kFirst}, {}}}, 2);
+  const std::string message = message_of<ConfigError>([&] { past.begin(part); });
+  EXPECT_NE(message.find("leaf picture is not a stack of 4 frames"), std::string::npos) << message;
+}
+
+TEST(FrameStacksTest, ALeafThatIsNoStackIsAnErrorAndChangesNothing) {
+  Past past(picture_spec(4), 2, 3, {.terminated = 0, .truncated = 0, .both = 0}, {{.frames = 4}, {}});
+  const ReplayOptions options{.rows = 40, .leaves = {{.frames = 4}, {}}};
+  ReplayPart part(past.spec(), 2, options, 2);
+  past.begin(part);
+  past.steps(part, 5);
+  past.make_step();
+  std::byte& older = past.arrays().observation[0][24 + 7];  // of environment 1, frame 1
+  older ^= std::byte{1};
+  const std::string message = message_of<ConfigError>([&] { part.append(past.actions(), past.arrays()); });
+  EXPECT_NE(message.find("frame 1 of environment 1 after step 5"), std::string::npos) << message;
+  older ^= std::byte{1};
+  part.append(past.actions(), past.arrays());
+  expect_all_as_in(past, options, Draw(part, past.spec(), 40));
+}
+
+TEST(FrameStacksTest, TheLastObservationOfAnEpisodeIsComparedToo) {
+  Past past(picture_spec(4), 1, 3, {.terminated = 0, .truncated = 100, .both = 0}, {{.frames = 4}, {}});
+  ReplayPart part(past.spec(), 1, {.rows = 40, .leaves = {{.frames = 4}, {}}}, 2);
+  past.begin(part);
+  past.make_step();
+  past.arrays().final_observation[0][2] ^= std::byte{1};
+  EXPECT_THROW(part.append(past.actions(), past.arrays()), ConfigError);
+}
+
+}  // namespace
+}  // namespace tandem::rl
