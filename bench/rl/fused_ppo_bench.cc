@@ -2,12 +2,12 @@
 // and which share of the core's peak of multiply-adds do the kernels reach?
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <immintrin.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <iostream>
 #include <string>
 
+#include "bench/rl/core_peak.h"
 #include "bench/timing.h"
 #include "tandem/base/text.h"
 #include "tandem/rl/algo/ppo/ppo_loss.h"
@@ -96,63 +96,11 @@ class Minibatch {
   std::unique_ptr<rl::FusedPpo<float>> fused_;
 };
 
-// Chains of multiply-adds that do not wait for each other: more than their latency times the units for them. In two
-// dimensions, because the compiler then unrolls both loops and keeps all of them in registers.
-constexpr int kGroups = 6, kWideChains = 4, kNarrowChains = 2, kLinks = 4096;
-
-[[gnu::target("avx512f")]] float chain_avx512() {
-  __m512 sum[kGroups][kWideChains];
-  for (auto& group : sum) {
-    for (int c = 0; c < kWideChains; ++c) group[c] = _mm512_set1_ps(static_cast<float>(c));
-  }
-  const __m512 factor = _mm512_set1_ps(0.999F), term = _mm512_set1_ps(0.01F);
-  for (int link = 0; link < kLinks; ++link) {
-    for (int g = 0; g < kGroups; ++g) {
-      for (int c = 0; c < kWideChains; ++c) sum[g][c] = _mm512_fmadd_ps(sum[g][c], factor, term);
-    }
-  }
-  __m512 all = _mm512_setzero_ps();
-  for (int g = 0; g < kGroups; ++g) {
-    for (int c = 0; c < kWideChains; ++c) all = _mm512_add_ps(all, sum[g][c]);
-  }
-  return _mm512_cvtss_f32(all);
-}
-
-[[gnu::target("avx2,fma")]] float chain_avx2() {
-  __m256 sum[kGroups][kNarrowChains];
-  for (auto& group : sum) {
-    for (int c = 0; c < kNarrowChains; ++c) group[c] = _mm256_set1_ps(static_cast<float>(c));
-  }
-  const __m256 factor = _mm256_set1_ps(0.999F), term = _mm256_set1_ps(0.01F);
-  for (int link = 0; link < kLinks; ++link) {
-    for (int g = 0; g < kGroups; ++g) {
-      for (int c = 0; c < kNarrowChains; ++c) sum[g][c] = _mm256_fmadd_ps(sum[g][c], factor, term);
-    }
-  }
-  __m256 all = _mm256_setzero_ps();
-  for (int g = 0; g < kGroups; ++g) {
-    for (int c = 0; c < kNarrowChains; ++c) all = _mm256_add_ps(all, sum[g][c]);
-  }
-  return _mm256_cvtss_f32(all);
-}
-
 template <typename Work>
 double seconds_of(const Work& work) {
   const Clock::time_point start = Clock::now();
   work();
   return seconds_since(start);
-}
-
-volatile float keep = 0;
-
-// Multiply-adds a second that this core can make, in registers; 0 without vector instructions for them.
-double peak() {
-  const InstructionSet set = detect_instruction_set();
-  if (set == InstructionSet::kPortable) return 0;
-  const bool wide = set == InstructionSet::kAvx512;
-  double best = 1e9;
-  for (int i = 0; i < 10; ++i) best = std::min(best, seconds_of([&] { keep = wide ? chain_avx512() : chain_avx2(); }));
-  return (wide ? 16.0 * kWideChains : 8.0 * kNarrowChains) * kGroups * kLinks / best;
 }
 
 // Floating-point operations of the networks' products, over the time for everything.
@@ -182,7 +130,7 @@ int run_case(const Case& with, Size size) {
     kernels.push_back(seconds_of([&] { minibatch.fuse(); }));
     if (i % 5 > 0) continue;
     definition.push_back(seconds_of([&] { minibatch.differentiate(); }));
-    if (const double rate = peak(); rate > 0) most.push_back(minibatch.multiply_adds() / rate);
+    if (const double rate = core_peak(); rate > 0) most.push_back(minibatch.multiply_adds() / rate);
   }
   print_rate(with.name, "tandem", minibatch, kernels);
   print_rate(with.name, "autograd", minibatch, definition);

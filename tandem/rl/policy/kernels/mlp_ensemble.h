@@ -16,11 +16,11 @@
 // Threads: single-thread, the replica's. Ownership: the nets are not owned and must outlive the object.
 #pragma once
 #include <cstdint>
-#include <memory>
 #include <string_view>
 #include <vector>
 
 #include "tandem/base/cpu.h"
+#include "tandem/rl/policy/kernels/block_net.h"
 #include "tandem/rl/policy/mlp_policy.h"
 
 namespace tandem::rl {
@@ -37,8 +37,6 @@ enum class Compute { kReal, kBfloat16 };
 /// the one that holds such products (kAvx512).
 void require_compute(Compute compute, InstructionSet set);
 
-/// What backward() does with the .grad of the parameters.
-enum class ParameterGradients { kLeave, kOverwrite, kAdd };
 /// The part of the input that backward() differentiates with respect to.
 enum class InputGradient { kNone, kWhole, kSecond };
 
@@ -46,12 +44,11 @@ enum class InputGradient { kNone, kWhole, kSecond };
 template <typename Real>
 class MlpEnsemble {
  public:
-  /// kForward takes no memory for activations and gradients: for target networks.
-  enum class Passes { kForward, kForwardAndBackward };
   struct Options {
     std::int64_t max_rows = 0;
     /// How many of the nets' inputs, the last ones, come from a second matrix; zero: there is none.
     std::int64_t second_features = 0;
+    /// kForward: target networks, whose activations are not kept either.
     Passes passes = Passes::kForwardAndBackward;
     InstructionSet set = InstructionSet::kPortable;
     Compute compute = Compute::kReal;
@@ -60,8 +57,7 @@ class MlpEnsemble {
   /// `nets`: at least one, on the CPU and of `Real`, with equal Mlp::Options but for gains and at least one layer.
   /// Throws ConfigError when this processor does not have `set` or, for `compute`, what require_compute() asks for;
   /// InvariantError when nets differ in shape.
-  MlpEnsemble(std::vector<const Mlp*> nets, const Options& options);
-  ~MlpEnsemble();
+  MlpEnsemble(const std::vector<const Mlp*>& nets, const Options& options);
   MlpEnsemble(const MlpEnsemble&) = delete;
   MlpEnsemble& operator=(const MlpEnsemble&) = delete;
 
@@ -84,12 +80,37 @@ class MlpEnsemble {
   const Real* backward(const Real* of_output, ParameterGradients parameters, InputGradient input);
 
   /// Numbers of a row of the input, both parts, and of a row of the output.
-  [[nodiscard]] std::int64_t features() const;
-  [[nodiscard]] std::int64_t outputs() const;
+  [[nodiscard]] std::int64_t features() const { return nets_.front().inputs(); }
+  [[nodiscard]] std::int64_t outputs() const { return nets_.front().outputs(); }
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  // A part of the rows at hand.
+  struct Block {
+    std::int64_t number, first_row, samples;
+    std::int64_t kept;  // where its activations are
+  };
+  template <typename Work>
+  void for_blocks(const Work& work) const;
+  [[nodiscard]] BlockInput<Real> input(const Block& block) const;
+  [[nodiscard]] Real* of_input(const Block& block) { return of_input_.data() + block.number * columns_of_block(); }
+  [[nodiscard]] std::int64_t columns_of_block() const { return padded(features()) * kBlock; }
+  void take(const Rows& input, const Block& block);
+  void take_derivatives(const Real* rows, const Block& block);
+  void give(const Real* columns, const Block& block, std::int64_t width, Real* rows);
+
+  const Options options_;
+  const BlockKernels<Real>& kernels_;
+  std::int64_t rows_ = 0;  // of the last forward()
+  std::vector<BlockNet<Real>> nets_;
+  // The input of each block as rows, [blocks, kBlock, row_stride(features)], and transposed, [blocks, features,
+  // kBlock].
+  AlignedArray<Real> input_rows_, input_columns_;
+  AlignedArray<Real> output_;         // [nets, max_rows, outputs]
+  AlignedArray<Real> of_output_;      // [outputs, kBlock]
+  AlignedArray<Real> of_input_;       // [blocks, features, kBlock]
+  AlignedArray<Real> of_input_rows_;  // [max_rows, features]
+  AlignedArray<Real> transposed_;     // [kBlock, row_stride(features or outputs)]
+  BackwardScratch<Real> scratch_;
 };
 
 extern template class MlpEnsemble<float>;

@@ -19,9 +19,11 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "tandem/base/cpu.h"
+#include "tandem/rl/policy/kernels/block_net.h"
 #include "tandem/rl/policy/kernels/mlp_kernels.h"
 #include "tandem/rl/policy/mlp_policy.h"
 
@@ -34,7 +36,6 @@ class MlpGradient {
   /// Throws ConfigError when this processor does not have `set`. The policy lies on the CPU, its parameters are `Real`
   /// and require gradients.
   MlpGradient(const MlpPolicy& policy, InstructionSet set);
-  ~MlpGradient();
   MlpGradient(const MlpGradient&) = delete;
   MlpGradient& operator=(const MlpGradient&) = delete;
 
@@ -56,42 +57,27 @@ class MlpGradient {
   void finish();
 
  private:
-  struct Layer;
-  using Net = std::vector<Layer>;
-  [[nodiscard]] Net make_net(const Mlp& mlp, const Real* input) const;
-  void forward(Net& net);
-  void backward(Net& net, Real* of_input, typename Product<Real>::Start start);
-  void add_to_weights(Layer& layer, const Real* gradient);
-  void activate(Layer& layer);
-  void multiply_by_slope(Layer& layer, Real* gradient);
-  static void write(const Layer& layer);
+  using Net = BlockNet<Real>;
+  [[nodiscard]] BlockInput<Real> features() const { return {.columns = input_.data(), .rows = samples_.data()}; }
+  // The input of actor and critic.
+  [[nodiscard]] BlockInput<Real> shared() {
+    return trunk_ ? BlockInput<Real>{.columns = trunk_->output(0)} : features();
+  }
+  void backward(Net& net, typename Product<Real>::Start start);
 
   const BlockKernels<Real>& kernels_;
-  const Activation activation_;
   const std::int64_t features_, sample_stride_;
   // Samples of the block at hand.
   std::int64_t samples_now_ = 0;
   // The features as rows, [kBlock, sample_stride_], and transposed, [features, kBlock].
   AlignedArray<Real> samples_;
   AlignedArray<Real> input_;
-  // Derivatives with respect to a layer's outputs, [widest, kBlock]: of two neighbouring layers in turn, and of the
-  // trunk.
-  AlignedArray<Real> of_hidden_[2];
+  // Derivatives with respect to the trunk's outputs, [units, kBlock].
   AlignedArray<Real> of_trunk_;
-  // [kBlock, widest]: scratch for transposing.
-  AlignedArray<Real> transposed_;
-  // The trunk has no layers when trunks are separate.
-  Net trunk_, actor_, critic_;
+  BackwardScratch<Real> scratch_;
+  std::optional<BlockNet<Real>> trunk_;  // none when trunks are separate
+  BlockNet<Real> actor_, critic_;
 };
-
-/// The memory of a parameter's .grad, to write the gradient to. Throws InvariantError unless there is a .grad that is
-/// laid out as the parameter and of `Real`.
-template <typename Real>
-[[nodiscard]] Real* gradient_memory(const at::Tensor& parameter);
-
-/// sums[r] = the sum of lanes[r, 0 .. kPanel), which BlockKernels::add_columns() left.
-template <typename Real>
-void write_lane_sums(const Real* lanes, std::int64_t rows, Real* sums);
 
 extern template class MlpGradient<float>;
 extern template class MlpGradient<double>;

@@ -28,6 +28,9 @@ struct Set {
   // Beyond 2^23 floats have no fraction left: adding and subtracting 1.5 * 2^23 rounds to nearest.
   static Register round(Register a) { return (a + set(12582912.0F)) - set(12582912.0F); }
   static Register absolute(Register a) { return (Register)((Integers)a & 0x7fffffff); }
+  static Register square_root(Register a) {
+    return Register{std::sqrt(a[0]), std::sqrt(a[1]), std::sqrt(a[2]), std::sqrt(a[3])};
+  }
   static Register with_sign(Register magnitude, Register sign) {
     return (Register)((Integers)magnitude | ((Integers)sign & ~0x7fffffff));
   }
@@ -54,6 +57,7 @@ struct V {
   static Register max(Register a, Register b) { return a > b ? a : b; }
   static Register same(Register x, Register y, Register a, Register b) { return x == y ? a : b; }
   static Register positive(Register x, Register a, Register b) { return x > 0 ? a : b; }
+  static Register square_root(Register a) { return std::sqrt(a); }
   static Register interleave_low(Register a, Register) { return a; }
   static Register interleave_high(Register a, Register) { return a; }
 };

@@ -82,6 +82,9 @@ struct MlpKernels {
 /// Samples of a block: the activations of 64 units then take 16 KiB of float32, a third of a first-level cache.
 inline constexpr std::int64_t kBlock = 64;
 
+/// How many blocks hold `rows` samples.
+[[nodiscard]] constexpr std::int64_t blocks_of(std::int64_t rows) { return (rows + kBlock - 1) / kBlock; }
+
 /// C[m, n] = start[m, n] + sum over k of A[m, k] B[k, n], in the order of k.
 template <typename Real>
 struct Product {
@@ -121,6 +124,38 @@ struct NormalBlock {
   Real* log_prob;
 };
 
+/// A layer norm over the features of each sample of a block (torch's layer_norm with eps 1e-5).
+template <typename Real>
+struct NormBlock {
+  std::int64_t features, samples;  // samples: a multiple of kPanel
+  const Real* scale;               // [features]
+  const Real* shift;               // [features]
+  Real* normal;                    // [features, kBlock]: the argument x, then (x - mean) / deviation
+  Real* inverse_deviation;         // [kBlock]
+};
+
+/// How the log_std of a state comes from the head's number x.
+struct LogStdRange {
+  /// kClamped: x cut to low .. high, with gradient 0 beyond (Haarnoja et al. 2018; stable-baselines3).
+  /// kSquashed: low + (high - low) (tanh(x) + 1) / 2 (CleanRL, with low = -5).
+  enum class Kind { kClamped, kSquashed } kind = Kind::kClamped;
+  double low = -20, high = 2;
+};
+
+/// One component of actions drawn from a squashed normal distribution: a = tanh(u), u = mean + exp(log_std) noise.
+template <typename Real>
+struct SquashBlock {
+  std::int64_t samples;  // a multiple of kPanel
+  LogStdRange range;
+  // [kBlock] each: the mean, then exp(log_std) noise; the head's number for log_std; the noise; the action; the sum of
+  // log-probabilities so far.
+  Real* mean;
+  Real* log_std;
+  const Real* noise;
+  Real* action;
+  Real* log_prob;
+};
+
 /// The loops on blocks of one instruction set.
 template <typename Real>
 struct BlockKernels {
@@ -146,6 +181,18 @@ struct BlockKernels {
   /// Turns z into derivatives with respect to the mean, and writes the derivatives with respect to log_std by way of
   /// log_prob alone.
   void (*normal_back)(const NormalBlock<Real>& component, const Real* of_log_prob, Real* of_log_std);
+
+  /// y = normal scale + shift, [features, kBlock], from the norm's argument.
+  void (*normalize)(const NormBlock<Real>& norm, Real* y);
+  /// Turns derivatives with respect to y into those with respect to the argument. Adds the derivatives with respect to
+  /// scale and shift to sums [features, kPanel], as add_columns() does; both null: they are not wanted.
+  void (*normalize_back)(const NormBlock<Real>& norm, Real* gradient, Real* scale_sums, Real* shift_sums);
+
+  /// Draws the component and adds its part to log_prob.
+  void (*squash)(const SquashBlock<Real>& component);
+  /// Writes the derivatives with respect to mean and to the head's number for log_std over the two, from those with
+  /// respect to the action and to log_prob, [kBlock] each.
+  void (*squash_back)(const SquashBlock<Real>& component, const Real* of_action, const Real* of_log_prob);
 };
 
 /// Throws ConfigError when this processor does not have `set`. float64 has the portable loops under every set.

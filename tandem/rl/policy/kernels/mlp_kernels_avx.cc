@@ -33,6 +33,7 @@ struct Set {
   static Register min(Register a, Register b) { return _mm256_min_ps(a, b); }
   static Register max(Register a, Register b) { return _mm256_max_ps(a, b); }
   static Register round(Register a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+  static Register square_root(Register a) { return _mm256_sqrt_ps(a); }
   static Register absolute(Register a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0F), a); }
   static Register with_sign(Register magnitude, Register sign) {
     return _mm256_or_ps(magnitude, _mm256_and_ps(_mm256_set1_ps(-0.0F), sign));
@@ -66,6 +67,7 @@ const SetKernels& avx2_kernels() {
 #pragma GCC pop_options
 // GCC 12 takes the undefined operand inside its own intrinsics for a mistake (GCC bug 105593).
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl")
 #endif
@@ -86,6 +88,7 @@ struct Set {
   static Register min(Register a, Register b) { return _mm512_min_ps(a, b); }
   static Register max(Register a, Register b) { return _mm512_max_ps(a, b); }
   static Register round(Register a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+  static Register square_root(Register a) { return _mm512_sqrt_ps(a); }
   static Register absolute(Register a) { return _mm512_andnot_ps(_mm512_set1_ps(-0.0F), a); }
   static Register with_sign(Register magnitude, Register sign) {
     return _mm512_or_ps(magnitude, _mm512_and_ps(_mm512_set1_ps(-0.0F), sign));

@@ -10,19 +10,11 @@
 // Threads: single-thread, the replica's. All memory is taken when the object is made.
 #pragma once
 #include <cstdint>
-#include <memory>
 
 #include "tandem/base/cpu.h"
+#include "tandem/rl/policy/kernels/mlp_kernels.h"
 
 namespace tandem::rl {
-
-/// How the log_std of a state comes from the head's number x.
-struct LogStdRange {
-  /// kClamped: x cut to low .. high, with gradient 0 beyond (Haarnoja et al. 2018; stable-baselines3).
-  /// kSquashed: low + (high - low) (tanh(x) + 1) / 2 (CleanRL, with low = -5).
-  enum class Kind { kClamped, kSquashed } kind = Kind::kClamped;
-  double low = -20, high = 2;
-};
 
 /// `Real`: float or double.
 template <typename Real>
@@ -31,23 +23,32 @@ class SquashedNormalGradient {
   /// For actions of `size` components and up to `max_rows` rows a call. Throws ConfigError when this processor does not
   /// have `set`.
   SquashedNormalGradient(std::int64_t size, std::int64_t max_rows, const LogStdRange& range, InstructionSet set);
-  ~SquashedNormalGradient();
   SquashedNormalGradient(const SquashedNormalGradient&) = delete;
   SquashedNormalGradient& operator=(const SquashedNormalGradient&) = delete;
 
   /// `head` [rows, 2 size]: the means of a row, then its numbers for log_std. `noise` [rows, size]. Fills action() and
   /// log_prob(). Throws InvariantError when rows > max_rows.
   void forward(const Real* head, const Real* noise, std::int64_t rows);
-  [[nodiscard]] const Real* action() const;    // [rows, size]
-  [[nodiscard]] const Real* log_prob() const;  // [rows]
+  [[nodiscard]] const Real* action() const { return action_.data(); }      // [rows, size]
+  [[nodiscard]] const Real* log_prob() const { return log_prob_.data(); }  // [rows]
 
   /// The derivatives with respect to `head`, [rows, 2 size], of a loss whose derivatives with respect to the action,
-  /// [rows, size], and to log_prob, [rows], are given, for the rows of the last forward(). The noise is held fixed.
+  /// [rows, size], and to log_prob, [rows], are given, for the rows of the last forward(); once for each. The noise is
+  /// held fixed.
   const Real* backward(const Real* of_action, const Real* of_log_prob);
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  // The columns of the block that begins at `row`, and one component of it as the loops take it.
+  [[nodiscard]] Real* block_at(std::int64_t row);
+  [[nodiscard]] SquashBlock<Real> component(std::int64_t row, std::int64_t j);
+
+  const BlockKernels<Real>& kernels_;
+  const std::int64_t size_, max_rows_;
+  const LogStdRange range_;
+  std::int64_t rows_ = 0;  // of the last forward(); 0 after backward()
+  AlignedArray<Real> columns_;
+  AlignedArray<Real> action_, log_prob_, of_head_;  // rows
+  AlignedArray<Real> of_action_, of_log_prob_;      // [kBlock]
 };
 
 extern template class SquashedNormalGradient<float>;

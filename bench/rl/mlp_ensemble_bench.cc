@@ -1,0 +1,119 @@
+// Question: at which rate does one core make the products of an off-policy update, in fused kernels and with autograd,
+// for two critics forward and backward and for a whole update of SAC, and what do LibTorch's own product of matrices
+// and the core's registers reach?
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <cmath>
+#include <iostream>
+#include <string>
+
+#include "bench/rl/core_peak.h"
+#include "bench/rl/sac_update.h"
+#include "bench/timing.h"
+#include "tandem/base/text.h"
+
+namespace tandem::bench {
+namespace {
+
+constexpr double kSecondsOfACase = 1;
+
+template <typename Work>
+double seconds_of(const Work& work) {
+  const Clock::time_point start = Clock::now();
+  work();
+  return seconds_since(start);
+}
+
+// Floating-point operations of the products over the time for everything.
+void print_rate(const std::string& name, const std::string& contender, double multiply_adds,
+                std::vector<double> seconds) {
+  const Samples samples(std::move(seconds));
+  const double billions = 2 * multiply_adds / 1e9;
+  print({.case_name = name,
+         .contender = contender,
+         .unit = "GFLOP/s",
+         .value = billions / samples.quantile(0.5),
+         .p99 = billions / samples.quantile(0.99),
+         .samples = samples.size()});
+}
+
+// The contenders take turns, since clocks change.
+template <typename Fused, typename Definition>
+void measure(const std::string& name, double multiply_adds, Size size, const Fused& fused,
+             const Definition& definition) {
+  const double warm = seconds_of(fused);
+  const int repeat = size == Size::kSmoke ? 5 : repetitions(warm, kSecondsOfACase);
+  std::vector<double> kernels, autograd, most;
+  for (int i = 0; i < repeat; ++i) {
+    kernels.push_back(seconds_of(fused));
+    if (i % 5 > 0) continue;
+    autograd.push_back(seconds_of(definition));
+    if (const double rate = core_peak(); rate > 0) most.push_back(multiply_adds / rate);
+  }
+  print_rate(name, "tandem", multiply_adds, kernels);
+  print_rate(name, "autograd", multiply_adds, autograd);
+  if (!most.empty()) print_rate(name, "peak", multiply_adds, most);
+}
+
+double largest_gap(const SacUpdate& a, const SacUpdate& b) {
+  const std::vector<at::Tensor> of_a = a.parameters(), of_b = b.parameters();
+  double gap = 0;
+  for (std::size_t i = 0; i < of_a.size(); ++i) gap = std::max(gap, (of_a[i] - of_b[i]).abs().max().item<double>());
+  return gap;
+}
+
+int run_case(const SacSizes& sizes, Size size) {
+  const std::string name = concat(sizes.hidden[0], "x", sizes.hidden[1], ", ", sizes.rows, " rows");
+  at::manual_seed(1);
+  SacUpdate update(sizes);
+  at::manual_seed(1);
+  SacUpdate definition(sizes);
+  for (int i = 0; i < 3; ++i) {
+    const double fused = update.fuse(), expected = definition.differentiate();
+    if (!(std::abs(fused - expected) < 1e-4 * std::max(1.0, expected))) {
+      std::cerr << name << ": the loss is " << fused << " in kernels and " << expected << " with autograd\n";
+      return 1;
+    }
+  }
+  // Adam turns a gradient near zero into a step of the learning rate, whichever its sign.
+  if (const double gap = largest_gap(update, definition); !(gap < 2e-3)) {
+    std::cerr << name << ": parameters differ by " << gap << " from autograd's after three updates\n";
+    return 1;
+  }
+  measure(
+      concat("critics ", name), update.multiply_adds_of_critics(), size, [&] { update.fuse_critics(); },
+      [&] { definition.differentiate_critics(); });
+  measure(
+      concat("update ", name), update.multiply_adds(), size, [&] { update.fuse(); },
+      [&] { definition.differentiate(); });
+  return 0;
+}
+
+// A product that LibTorch hands to its BLAS, of matrices that stay in the cache.
+void run_product(std::int64_t units, Size size) {
+  const at::Tensor a = at::randn({units, units}), b = at::randn({units, units});
+  at::Tensor c = at::empty({units, units});
+  const auto multiply = [&] { at::mm_out(c, a, b); };
+  multiply();
+  std::vector<double> seconds;
+  const int repeat = size == Size::kSmoke ? 5 : repetitions(seconds_of(multiply), kSecondsOfACase / 4);
+  for (int i = 0; i < repeat; ++i) seconds.push_back(seconds_of(multiply));
+  print_rate(concat("product ", units), "mm", std::pow(static_cast<double>(units), 3), seconds);
+}
+
+int run_all(Size size) {
+  at::set_num_threads(1);
+  int wrong = 0;
+  for (const SacSizes& each : {SacSizes{17, 6, 256, {256, 256}}, SacSizes{17, 6, 128, {256, 256}},
+                               SacSizes{3, 1, 256, {64, 64}}, SacSizes{3, 1, 128, {64, 64}}}) {
+    wrong |= run_case(each, size);
+  }
+  for (const std::int64_t units : {64, 256, 512}) run_product(units, size);
+  return wrong;
+}
+
+}  // namespace
+}  // namespace tandem::bench
+
+int main(int argc, char** argv) { return tandem::bench::bench_main(argc, argv, tandem::bench::run_all); }

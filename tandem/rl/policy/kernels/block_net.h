@@ -1,0 +1,129 @@
+// rl/policy/kernels/block_net.h: the layers of one MLP over blocks of samples, forward and backward: what MlpGradient
+// and MlpEnsemble are made of.
+//
+// A block is feature-major as mlp_kernels.h says, [features, kBlock]. Parameters are read where they lie at each call;
+// gradients of weights are summed over blocks in memory of the net, whose rows are padded, from begin() to finish().
+//
+// Threads: single-thread, the replica's. Ownership: the module is not owned and must outlive the net.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "tandem/rl/policy/kernels/mlp_kernels.h"
+#include "tandem/rl/policy/mlp_policy.h"
+
+namespace tandem::rl {
+
+/// What backward() does with the .grad of the parameters.
+enum class ParameterGradients { kLeave, kOverwrite, kAdd };
+
+/// The floats from one sample to the next where samples lie as rows of `features`: not a multiple of the cache's page,
+/// so that neighbouring samples do not compete for the same lines.
+[[nodiscard]] constexpr std::int64_t row_stride(std::int64_t features) { return padded(features) + kPanel; }
+
+/// The memory of a parameter's .grad, to write the gradient to. Throws InvariantError unless there is a .grad that is
+/// laid out as the parameter and of `Real`.
+template <typename Real>
+[[nodiscard]] Real* gradient_memory(const at::Tensor& parameter);
+
+/// sums[r] = the sum of lanes[r, 0 .. kPanel), which BlockKernels::add_columns() left.
+template <typename Real>
+void write_lane_sums(const Real* lanes, std::int64_t rows, Real* sums);
+
+/// Memory for one backward pass at a time, which nets of the same policy share.
+template <typename Real>
+struct BackwardScratch {
+  /// `widest`: the largest number of inputs or outputs of any layer.
+  explicit BackwardScratch(std::int64_t widest)
+      : of_hidden{AlignedArray<Real>(padded(widest) * kBlock), AlignedArray<Real>(padded(widest) * kBlock)},
+        transposed(kBlock * row_stride(widest)) {}
+  AlignedArray<Real> of_hidden[2];  // derivatives with respect to the outputs of two neighbouring layers in turn
+  AlignedArray<Real> transposed;    // [kBlock, widest]
+};
+
+/// The input of a net for one block.
+template <typename Real>
+struct BlockInput {
+  /// [features, kBlock].
+  const Real* columns = nullptr;
+  /// The same, [kBlock, row_stride(features)], with zeros or finite numbers in the padding; null: it has to be made.
+  const Real* rows = nullptr;
+};
+
+/// kForward takes no memory for gradients.
+enum class Passes { kForward, kForwardAndBackward };
+
+template <typename Real>
+class BlockNet {
+ public:
+  /// Whether BlockInput::rows is there: gradients of the first layer's weights then cost less.
+  enum class InputRows { kGiven, kMissing };
+  struct Options {
+    std::int64_t blocks = 1;  // whose activations are kept for backward()
+    InputRows rows = InputRows::kGiven;
+    Passes passes = Passes::kForwardAndBackward;
+  };
+  BlockNet(const Mlp& mlp, const BlockKernels<Real>& kernels, const Options& options);
+
+  /// Sums of gradients begin at zero.
+  void begin();
+  /// Runs the layers for the first `samples` of a block, at most kBlock. `block`: where activations are kept.
+  void forward(const BlockInput<Real>& input, std::int64_t block, std::int64_t samples);
+  /// [outputs, kBlock] of a block, until the next forward() for it.
+  [[nodiscard]] Real* output(std::int64_t block);
+
+  /// The derivatives with respect to inputs begin .. begin + count - 1: [count, kBlock], written or added to.
+  struct OfInput {
+    Real* columns = nullptr;  // null: not wanted
+    std::int64_t begin = 0, count = 0;
+    typename Product<Real>::Start start = Product<Real>::Start::kZero;
+  };
+  /// Adds the part of a block to the sums of gradients, where `parameters` asks for them. `gradient` [outputs, kBlock]:
+  /// the derivatives with respect to the outputs, zero from the samples to their next multiple of kPanel; it is
+  /// overwritten. `input` and `samples` are those of the block's forward().
+  void backward(const BlockInput<Real>& input, std::int64_t block, std::int64_t samples, Real* gradient,
+                ParameterGradients parameters, const OfInput& of_input, BackwardScratch<Real>& scratch);
+  /// Overwrites the .grad of all parameters with the sums over the blocks, or adds these. Throws InvariantError when a
+  /// parameter has no dense gradient of its shape to write to.
+  void finish(ParameterGradients parameters) const;
+
+  [[nodiscard]] std::int64_t inputs() const { return layers_.front().inputs; }
+  [[nodiscard]] std::int64_t outputs() const { return layers_.back().outputs; }
+
+ private:
+  // Vectors of the weights' gradient go along its inputs, or along its outputs: whichever takes fewer operations.
+  enum class Along { kInputs, kOutputs };
+  struct Layer {
+    at::Tensor weight, bias, scale, shift;  // scale and shift of the norm; undefined without
+    std::int64_t inputs, outputs;
+    bool activated;
+    Along along;
+    // [blocks, padded outputs, kBlock] each: the result; the activation's argument, where the slope needs it; with a
+    // norm, the sums before scale and shift, normalised. And 1 / deviation, [blocks, kBlock].
+    AlignedArray<Real> output, before, normal, inverse_deviation;
+    AlignedArray<Real> weight_sum;                      // [outputs, inputs] or [inputs, outputs], rows padded
+    AlignedArray<Real> bias_sum, scale_sum, shift_sum;  // [outputs, kPanel]: sums over every kPanel-th sample
+
+    [[nodiscard]] bool has_norm() const { return scale.defined(); }
+    [[nodiscard]] std::int64_t at(std::int64_t block) const { return block * padded(outputs) * kBlock; }
+  };
+  [[nodiscard]] Layer make_layer(const Mlp& mlp, std::size_t i, const Options& options) const;
+  [[nodiscard]] static Along choose(std::int64_t inputs, std::int64_t outputs, InputRows rows);
+  [[nodiscard]] Real* argument(Layer& layer, std::int64_t block) const;
+  [[nodiscard]] NormBlock<Real> norm_block(Layer& layer, std::int64_t block) const;
+  void multiply_by_slope(Layer& layer, std::int64_t block, Real* gradient) const;
+  void add_to_weights(Layer& layer, const BlockInput<Real>& input, const Real* gradient, Real* transposed) const;
+  static void write(const Layer& layer, ParameterGradients parameters);
+
+  const BlockKernels<Real>& kernels_;
+  const Activation activation_;
+  std::int64_t samples_ = 0;  // of the block at hand
+  std::vector<Layer> layers_;
+};
+
+extern template class BlockNet<float>;
+extern template class BlockNet<double>;
+
+}  // namespace tandem::rl
