@@ -52,7 +52,9 @@ void tell_places_of_mujoco() {
   const std::string environment = variable("VIRTUAL_ENV");
   rl::set_mujoco_places({.library = variable("TANDEM_MUJOCO"),
                          .models = variable("TANDEM_MUJOCO_MODELS"),
-                         .python = environment.empty() ? variable("CONDA_PREFIX") : environment});
+                         .python = environment.empty() ? variable("CONDA_PREFIX") : environment,
+                         .opengl = variable("MUJOCO_GL"),
+                         .egl_device = variable("MUJOCO_EGL_DEVICE_ID")});
 }
 
 // The output may be all that the command was for. A reader that went away has read enough.

@@ -46,8 +46,15 @@ enum class EnvCall { kReset, kStep, kSave, kLoad, kRender };
 [[nodiscard]] std::string describe_call(const Spec& spec, EnvCall call, std::size_t env, std::size_t count,
                                         int elapsed_steps);
 
+/// Thrown by a render() that cannot draw on this machine, most often for want of a library, which the user can mend.
+class NoDrawing : public ConfigError {
+ public:
+  using ConfigError::ConfigError;
+};
+
 /// Runs `action`, which calls user code. An exception of any type becomes a `Failure` (EnvError, CheckpointError) whose
-/// message is place() and then what(). InvariantError passes through: it reports a defect of ours. place() is called
+/// message is place() and then what(). InvariantError passes through: it reports a defect of ours. So does NoDrawing,
+/// which says the same of all environments. place() is called
 /// only when something was thrown, so a step without errors makes no text. An exception that is no std::exception has
 /// no text of its own, so a fixed sentence stands for it.
 template <typename Failure, typename Place, typename Action>
@@ -55,6 +62,8 @@ void guard_call(const Place& place, Action&& action) {
   try {
     action();
   } catch (const InvariantError&) {
+    throw;
+  } catch (const NoDrawing&) {
     throw;
   } catch (const std::exception& error) {
     throw Failure(place() + error.what());

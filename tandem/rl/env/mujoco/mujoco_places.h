@@ -27,6 +27,8 @@ struct MujocoPlaces {
   std::string models = {};
   /// The root of an active Python environment.
   std::string python = {};
+  /// What draws pictures, "egl" or "osmesa", and the number of EGL's device (tasks/gl_context.h).
+  std::string opengl = {}, egl_device = {};
 };
 
 /// Holds for libraries and models that are loaded from now on. A library that was loaded stays.

@@ -104,7 +104,8 @@ class Pusher final : public ArmTask {
                                           .actions = 7,
                                           .reach = 2,
                                           .render_fps = 20,
-                                          .needs = {.positions = 11, .speeds = 11, .actuators = 1}};
+                                          .needs = {.positions = 11, .speeds = 11, .actuators = 1},
+                                          .camera_distance = 4};
   struct Options : MujocoOptions {
     Options() { frame_skip = kDefaults.frame_skip; }
     double reward_near_weight = 0.5, reward_dist_weight = 1, reward_control_weight = 0.1;

@@ -6,7 +6,8 @@ MujocoTaskFacts facts_of(const TaskDefaults& defaults) {
   return {.id = defaults.id,
           .max_episode_steps = defaults.max_episode_steps,
           .reward_threshold = defaults.reward_threshold,
-          .contact_forces = defaults.contact_forces};
+          .contact_forces = defaults.contact_forces,
+          .camera_distance = defaults.camera_distance};
 }
 
 Spec spec_of(const TaskDefaults& defaults) {

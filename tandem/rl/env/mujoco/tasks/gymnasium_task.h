@@ -34,6 +34,8 @@ struct TaskDefaults {
   ModelNeeds needs;
   /// As of MujocoTaskFacts.
   bool contact_forces = false;
+  /// Of models without a camera that goes with the body; 0: as far as the model extends.
+  double camera_distance = 0;
 };
 [[nodiscard]] MujocoTaskFacts facts_of(const TaskDefaults& defaults);
 [[nodiscard]] Spec spec_of(const TaskDefaults& defaults);

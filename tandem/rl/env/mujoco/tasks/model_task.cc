@@ -29,7 +29,7 @@ class ModelTask final : public MujocoTask {
   struct Options {
     std::string model = {}, reward = {}, until = {};
     std::string shows = "state";
-    std::int64_t frame_skip = 1, max_episode_steps = 1000;
+    std::int64_t frame_skip = 1, max_episode_steps = 1000, width = 480, height = 480;
     double reset_noise_scale = 0.01;
   };
   static OptionsOf<Options> options() {
@@ -39,7 +39,9 @@ class ModelTask final : public MujocoTask {
             {"shows", &Options::shows, "What is shown.", {.words = {"state", "sensors", "both"}}},
             {"frame_skip", &Options::frame_skip, "Steps of MuJoCo in a step.", {.least = 1, .most = 10'000}},
             {"max_episode_steps", &Options::max_episode_steps, "The time limit; 0: none.", {.least = 0, .most = 1e9}},
-            {"reset_noise_scale", &Options::reset_noise_scale, "How far first states differ.", {.least = 0}}};
+            {"reset_noise_scale", &Options::reset_noise_scale, "How far first states differ.", {.least = 0}},
+            {"width", &Options::width, "Of a video's pictures, pixels.", picture_sides()},
+            {"height", &Options::height, "Of a video's pictures, pixels.", picture_sides()}};
   }
 
   ModelTask() : MujocoTask({.id = kName}) {}
@@ -51,6 +53,7 @@ class ModelTask final : public MujocoTask {
     options_ = options;
     use_model(options.model, options.frame_skip);
     limit_episodes(static_cast<int>(options.max_episode_steps));
+    size_pictures(options.width, options.height);
     reward_ = sensor_of(model(), options.reward);
     until_ = options.until.empty() ? -1 : sensor_of(model(), options.until);
   }

@@ -38,6 +38,24 @@ void find(SharedLibrary& library, const char* name, Function& function, std::str
   if (function == nullptr) missing += concat(missing.empty() ? "" : ", ", name);
 }
 
+void find_drawing(SharedLibrary& library, MujocoLibrary& its, std::string& missing) {
+  find(library, "mjv_defaultOption", its.default_option, missing);
+  find(library, "mjv_defaultCamera", its.default_camera, missing);
+  find(library, "mjv_defaultFreeCamera", its.default_free_camera, missing);
+  find(library, "mjv_defaultScene", its.default_scene, missing);
+  find(library, "mjv_makeScene", its.make_scene, missing);
+  find(library, "mjv_freeScene", its.free_scene, missing);
+  find(library, "mjv_updateScene", its.update_scene, missing);
+  find(library, "mjr_defaultContext", its.default_context, missing);
+  find(library, "mjr_makeContext", its.make_context, missing);
+  find(library, "mjr_freeContext", its.free_context, missing);
+  find(library, "mjr_setBuffer", its.set_buffer, missing);
+  find(library, "mjr_resizeOffscreen", its.resize_offscreen, missing);
+  find(library, "mjr_render", its.render, missing);
+  find(library, "mjr_readPixels", its.read_pixels, missing);
+  find(library, "mjr_getError", its.gl_error, missing);
+}
+
 // The library in `file`; null, and a reason in `why`, when it cannot be used.
 std::unique_ptr<MujocoLibrary> loaded(const std::string& file, std::string& why) {
   const bool is_path = file.find('/') != std::string::npos;
@@ -67,6 +85,7 @@ std::unique_ptr<MujocoLibrary> loaded(const std::string& file, std::string& why)
   find(library, "mj_stateSize", its->state_size, missing);
   find(library, "mj_getState", its->get_state, missing);
   find(library, "mj_setState", its->set_state, missing);
+  find_drawing(library, *its, missing);
   if (!missing.empty()) return why = concat(file, " lacks ", missing), nullptr;
   set_handler(library, "mju_user_error", fail_from_mujoco);
   set_handler(library, "mju_user_warning", drop_warning);

@@ -4,8 +4,8 @@
 //   const MujocoLibrary& mujoco = mujoco_library();
 //   mujoco.step(&model, &data);
 //
-// Members have the names of MuJoCo's functions less the prefix mj_. Only functions that are used here are listed;
-// others are added with a line.
+// Members have the names of MuJoCo's functions less the prefix mj_, mjv_ or mjr_. Only functions that are used here are
+// listed; others are added with a line.
 //
 // The library's own handlers for errors and warnings are replaced, unless the program has set some: an error of
 // MuJoCo's would end the process and becomes an EnvError; warnings would be printed and written to MUJOCO_LOG.TXT in
@@ -35,6 +35,22 @@ struct MujocoLibrary {
   decltype(&::mj_stateSize) state_size = nullptr;
   decltype(&::mj_getState) get_state = nullptr;
   decltype(&::mj_setState) set_state = nullptr;
+  // Pictures (mujoco_painter.h). Those of mjr_ need a context of OpenGL that was entered (gl_context.h).
+  decltype(&::mjv_defaultOption) default_option = nullptr;
+  decltype(&::mjv_defaultCamera) default_camera = nullptr;
+  decltype(&::mjv_defaultFreeCamera) default_free_camera = nullptr;
+  decltype(&::mjv_defaultScene) default_scene = nullptr;
+  decltype(&::mjv_makeScene) make_scene = nullptr;
+  decltype(&::mjv_freeScene) free_scene = nullptr;
+  decltype(&::mjv_updateScene) update_scene = nullptr;
+  decltype(&::mjr_defaultContext) default_context = nullptr;
+  decltype(&::mjr_makeContext) make_context = nullptr;
+  decltype(&::mjr_freeContext) free_context = nullptr;
+  decltype(&::mjr_setBuffer) set_buffer = nullptr;
+  decltype(&::mjr_resizeOffscreen) resize_offscreen = nullptr;
+  decltype(&::mjr_render) render = nullptr;
+  decltype(&::mjr_readPixels) read_pixels = nullptr;
+  decltype(&::mjr_getError) gl_error = nullptr;
   /// The file that was loaded, as it was found (mujoco_places.h).
   std::string file = {};
 };

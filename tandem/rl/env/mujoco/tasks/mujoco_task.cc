@@ -41,6 +41,7 @@ bool MujocoTask::use_model(const MujocoOptions& options, const char* own_model, 
   const std::shared_ptr<const mjModel> before = model_;
   // The name is passed on without a copy: a step that begins an episode takes no memory.
   frame_skip_ = static_cast<int>(options.frame_skip);
+  size_pictures(options.width, options.height);
   const std::string_view name = options.xml_file.empty() ? std::string_view(own_model) : options.xml_file;
   if (name != model_name_) use_model(std::string(name), options.frame_skip, needs);
   return model_ != before;
@@ -55,6 +56,7 @@ void MujocoTask::use_model(const std::string& name, std::int64_t frame_skip, con
   model_ = std::move(shared.model);
   model_digest_ = shared.digest;
   model_name_ = name;
+  painter_ = nullptr;
   mujoco_library().forward(model_.get(), data_.get());
 }
 
@@ -98,6 +100,11 @@ StepResult<MujocoTask::Observation> MujocoTask::step(std::span<const float> acti
   show();
   const Outcome outcome = judge(passed, action);
   return {.observation = shown_, .reward = outcome.reward, .terminated = outcome.terminated};
+}
+
+void MujocoTask::render(Canvas& canvas) const {
+  if (painter_ == nullptr) painter_ = painter_of(model_);
+  painter_->paint(*data_, look_, canvas);
 }
 
 // What was shown and marked is saved, too: it was computed from the state before the last of MuJoCo's steps, which is

@@ -37,6 +37,7 @@
 #include "tandem/rl/env/env_concepts.h"
 #include "tandem/rl/env/env_options.h"
 #include "tandem/rl/env/mujoco/tasks/mujoco_model.h"
+#include "tandem/rl/env/mujoco/tasks/mujoco_painter.h"
 
 namespace tandem::rl {
 
@@ -48,26 +49,33 @@ struct MujocoTaskFacts {
   std::optional<double> reward_threshold = {};
   /// Whether forces of contacts are computed after each step (cfrc_ext, cfrc_int, cacc), which MuJoCo leaves out.
   bool contact_forces = false;
+  /// As of MujocoLook.
+  std::optional<double> camera_distance = {};
 };
 
 /// The options that all tasks have; each sets frame_skip to its own default.
 struct MujocoOptions {
   std::string xml_file = {};  // empty: the task's own model
   std::int64_t frame_skip = 1;
+  std::int64_t width = 480, height = 480;
 };
+[[nodiscard]] inline EnvOptionLimits picture_sides() { return {.least = 16, .most = Canvas::kMostPixels}; }
 /// Their entries in a task's options(); `model` is the task's own.
 template <typename Options>
 [[nodiscard]] OptionsOf<Options> mujoco_options(const std::string& model) {
   return {
       {"xml_file", &Options::xml_file, "Model: a path (./mine.xml), or a file of gymnasium's. Not set: " + model + "."},
-      {"frame_skip", &Options::frame_skip, "Steps of MuJoCo in a step.", {.least = 1, .most = 10'000}}};
+      {"frame_skip", &Options::frame_skip, "Steps of MuJoCo in a step.", {.least = 1, .most = 10'000}},
+      {"width", &Options::width, "Of a video's pictures, pixels.", picture_sides()},
+      {"height", &Options::height, "Of a video's pictures, pixels.", picture_sides()}};
 }
 
 class MujocoTask {
  public:
   using Observation = std::span<const double>;
 
-  explicit MujocoTask(MujocoTaskFacts facts) : facts_(std::move(facts)) {}
+  explicit MujocoTask(MujocoTaskFacts facts)
+      : facts_(std::move(facts)), look_{.camera_distance = facts_.camera_distance} {}
   virtual ~MujocoTask() = default;
   MujocoTask(const MujocoTask&) = delete;
   MujocoTask& operator=(const MujocoTask&) = delete;
@@ -81,6 +89,9 @@ class MujocoTask {
   [[nodiscard]] std::vector<std::byte> save() const;
   /// Throws CheckpointError for the state of another model, also where only a number of it is another.
   [[nodiscard]] Observation load(std::span<const std::byte> state);
+
+  /// Draws the simulation by OpenGL (mujoco_painter.h).
+  void render(Canvas& canvas) const;
 
   [[nodiscard]] const mjModel& model() const { return *model_; }
   [[nodiscard]] const mjData& data() const { return *data_; }
@@ -108,6 +119,11 @@ class MujocoTask {
 
   /// Sets MujocoTaskFacts::max_episode_steps, for tasks whose time limit is an option.
   void limit_episodes(int steps) { facts_.max_episode_steps = steps; }
+  /// Pictures have 480 x 480 pixels before this is called. Sides are at most Canvas::kMostPixels.
+  void size_pictures(std::int64_t width, std::int64_t height) {
+    look_.width = static_cast<int>(width);
+    look_.height = static_cast<int>(height);
+  }
 
   /// Changes the first state of an episode, which is that of the model.
   virtual void start(NumpyGenerator& random, std::span<double> qpos, std::span<double> qvel) = 0;
@@ -144,6 +160,8 @@ class MujocoTask {
   void show();
 
   MujocoTaskFacts facts_;
+  MujocoLook look_;
+  mutable std::shared_ptr<MujocoPainter> painter_;  // of the model, since the first picture
   std::string model_name_;
   std::shared_ptr<const mjModel> model_;
   Sha256::Digest model_digest_{};

@@ -22,7 +22,8 @@ class InvertedPendulum final : public MujocoTask {
                                           .actions = 1,
                                           .reach = 3,
                                           .render_fps = 25,
-                                          .needs = {.positions = 2, .speeds = 1, .actuators = 1}};
+                                          .needs = {.positions = 2, .speeds = 1, .actuators = 1},
+                                          .camera_distance = 2.04};
   struct Options : MujocoOptions {
     Options() { frame_skip = kDefaults.frame_skip; }
     double reset_noise_scale = 0.01;
