@@ -35,8 +35,12 @@ struct Screen {
     if (raises_signal && steps == 5) std::raise(SIGINT);
     return {image, static_cast<double>(action)};
   }
-  void render(rl::Canvas& canvas) const { canvas.image(image, kSide, kSide); }
+  void render(rl::Canvas& canvas) const {
+    ++drawn;
+    canvas.image(image, kSide, kSide);
+  }
 
+  static inline int drawn = 0;
   Image image = {};
   std::int64_t steps = 0;
 };
@@ -99,6 +103,17 @@ TEST_F(VideoProgramTest, EnvironmentsOfSeveralAgentsAndImagesAreShownToo) {
   const Outcome screen = run({"eval", at("run"), "--episodes", "3", "--video", at("a.gif"), "--video-size", "120"});
   ASSERT_EQ(screen.code, 0) << screen.err;
   EXPECT_THAT(screen.out, HasSubstr("21 frames of 120 x 126, 12 steps a second"));
+}
+
+// Its episodes have 20 steps, and a GIF shows 50 frames a second.
+TEST_F(VideoProgramTest, OnlyTheStepsThatAVideoShowsAreDrawn) {
+  train("Screen-v0");
+  Screen::drawn = 0;
+  const Outcome outcome =
+      run({"eval", at("run"), "--episodes", "1", "--video", at("a.gif"), "--video-fps", "150", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(read_json(outcome.out).at("video").at("frames").as_int64(), 8) << "0, 3, ... 18, and the last";
+  EXPECT_EQ(Screen::drawn, 8);
 }
 
 TEST_F(VideoProgramTest, AnEnvironmentWithoutRenderIsRefusedWithWhatToAdd) {

@@ -217,7 +217,7 @@ ExitCode run_command(const EvalCommand& command, const rl::EnvRegistry& environm
                                                            count_text(static_cast<double>(steps)), " steps");
                                            });
                                          },
-                                     .shown = video.shown()});
+                                     .shown = video.shown(whole.render_fps)});
     progress.end();
     std::vector<std::string> agents;
     for (const AgentEvaluation& agent : its.agents) agents.push_back(agent.agent);

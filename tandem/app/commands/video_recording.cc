@@ -19,10 +19,11 @@ VideoRecording::VideoRecording(const VideoOptions& options) : options_(options) 
   });
 }
 
-ShownEpisodes VideoRecording::shown() {
+ShownEpisodes VideoRecording::shown(double render_fps) {
   if (options_.path.empty()) return {};
   return {.episodes = options_.episodes,
           .steps = options_.steps,
+          .every = steps_per_frame(options_, render_fps),
           .on_moment = [this](const ShownMoment& moment, rl::Canvas picture) {
             film_.add({.episode = moment.episode,
                        .step = moment.step,

@@ -1,7 +1,7 @@
 // app/commands/video_recording.h: records the first episodes of an evaluation and writes their video.
 //
 //   VideoRecording recording(command.video);         // throws what is wrong with the path
-//   options.shown = recording.shown();               // and calls check_stop() in on_step
+//   options.shown = recording.shown(spec.render_fps);   // and calls check_stop() in on_step
 //   ... evaluate ...
 //   recording.write(progress, spec.render_fps, names);
 //
@@ -33,8 +33,8 @@ class VideoRecording {
   /// Throws ConfigError as check_video_path() does. `options` outlives the object.
   explicit VideoRecording(const VideoOptions& options);
 
-  /// Records the moments that an evaluation shows. Refers to this object.
-  [[nodiscard]] ShownEpisodes shown();
+  /// Records the moments that an evaluation shows, as many of them as the video has. Refers to this object.
+  [[nodiscard]] ShownEpisodes shown(double render_fps);
   /// Throws StoppedBySignal after a signal.
   void check_stop() const;
   /// Writes the video, once, after the evaluation. `render_fps`: the spec's; `agents`: the names of several. Throws as

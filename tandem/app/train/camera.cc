@@ -55,6 +55,7 @@ void Camera::after_step(std::span<const rl::AgentArrays> arrays) {
     ++its.moment.step;
     its.moment.is_end = its.end.has_value();
     its.is_over = its.moment.is_end || its.moment.step >= shown_.steps;
+    if (!its.is_over && its.moment.step % shown_.every != 0) continue;
     rl::Canvas canvas;
     if (its.end) {
       canvas = *std::exchange(its.end, std::nullopt);

@@ -61,10 +61,10 @@ struct ShownMoment {
   bool is_end = false;
 };
 /// None are shown unless `episodes` is set. The first episodes of an evaluation, so many steps of each, are drawn:
-/// `on_moment` gets every moment with what the environment draws of itself (EnvGroup::render()). Moments of episodes
-/// that are played at the same time come mixed.
+/// `on_moment` gets their moments with what the environment draws of itself (EnvGroup::render()): of the steps those
+/// whose number `every` divides, and the last one. Moments of episodes that are played at the same time come mixed.
 struct ShownEpisodes {
-  std::int64_t episodes = 0, steps = 0;
+  std::int64_t episodes = 0, steps = 0, every = 1;
   std::function<void(const ShownMoment& moment, rl::Canvas picture)> on_moment = {};
 };
 

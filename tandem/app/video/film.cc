@@ -15,6 +15,10 @@ namespace {
 constexpr double kUsualFps = 30;
 constexpr double kHeldSeconds = 1;  // the last moment of an episode, so that it is seen
 
+double steps_per_second(const VideoOptions& options, double render_fps) {
+  return options.fps.value_or(render_fps > 0 ? render_fps : kUsualFps);
+}
+
 std::string text_of(double episode_return) { return episode_return == 0 ? "0" : value_text(episode_return); }
 
 Caption caption_of(const Film& film, const Shot& shot) {
@@ -68,11 +72,15 @@ std::string Film::returns_text(const Shot& shot) const {
   return text;
 }
 
+std::int64_t steps_per_frame(const VideoOptions& options, double render_fps) {
+  return static_cast<std::int64_t>(
+      std::max(1.0, std::ceil(steps_per_second(options, render_fps) / most_fps(options.path) - 1e-9)));
+}
+
 std::optional<VideoFacts> write_video(const Film& film, const VideoOptions& options, double fps,
                                       const std::stop_token& stop,
                                       const std::function<void(std::int64_t done, std::int64_t all)>& on_frame) {
-  VideoFacts facts{.fps = options.fps.value_or(fps > 0 ? fps : kUsualFps)};
-  facts.every = static_cast<std::int64_t>(std::max(1.0, std::ceil(facts.fps / most_fps(options.path) - 1e-9)));
+  VideoFacts facts{.fps = steps_per_second(options, fps), .every = steps_per_frame(options, fps)};
   const std::vector<const Shot*> shots = shown_shots(film, facts.every);
   TANDEM_CHECK(!shots.empty(), "no shot");
   Painter painter(shots.front()->picture, static_cast<int>(options.size));

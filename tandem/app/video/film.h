@@ -31,6 +31,9 @@ struct VideoOptions {
   std::optional<double> fps = {};
   std::int64_t size = 600;  // as Painter takes it
 };
+/// Steps for each frame: more than one where the kind of file cannot show as many frames in a second as there are
+/// steps. `render_fps`: that of the environment's spec, 0 where it says nothing.
+[[nodiscard]] std::int64_t steps_per_frame(const VideoOptions& options, double render_fps);
 /// Steps of all episodes of a video together. More would take hours to make, and nobody would watch them; the limit
 /// catches slips of the pen.
 inline constexpr std::int64_t kMostVideoSteps = 200'000;
