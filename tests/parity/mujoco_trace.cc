@@ -3,11 +3,13 @@
 //   mujoco_trace ENV [OPTION=VALUE...]     reads one command a line:
 //
 // "spec" is answered with a line of text: ELEMENTS ACTIONS LIMIT THRESHOLD|none FPS LOW... HIGH..., then the names of
-// metrics. "reset SEED" starts an episode from a new generator, "again" the next one of the same generator, and
-// "step NUMBER..." takes an action.
+// metrics. "reset SEED" starts an episode from a new generator, "again" the next one of the same generator; both are
+// answered with the observation. "play STEPS" is followed by the actions of so many steps, as float32, and takes them
+// up to the first one that ends the episode; it is answered with the number of steps, and of each with the observation,
+// reward, end and metrics. "picture" is answered with height and width, and then with the bytes of red, green and blue,
+// the upper row first.
 //
-// Each of the last three is answered with float64 as they lie in memory: the observation; a step also with reward, end,
-// and metrics.
+// Numbers of answers are float64 as they lie in memory.
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
@@ -38,6 +40,31 @@ void write_spec(const GymnasiumTask& kind, const MujocoTask& task) {
   std::printf("%s\n", text.c_str());
 }
 
+void play(const GymnasiumTask& kind, MujocoTask& task, std::size_t steps, std::istream& in) {
+  const std::size_t width = std::get<Box>(task.spec().action).low.size();
+  std::vector<float> actions(steps * width);
+  in.read(reinterpret_cast<char*>(actions.data()), static_cast<std::streamsize>(actions.size() * sizeof(float)));
+  std::vector<double> answer(1);
+  for (std::size_t step = 0; step < steps; ++step) {
+    const auto result = task.step(std::span(actions).subspan(step * width, width));
+    answer.insert(answer.end(), result.observation.begin(), result.observation.end());
+    answer.insert(answer.end(), {result.reward, result.terminated ? 1.0 : 0.0});
+    const std::vector<double> metrics = kind.metrics(task);
+    answer.insert(answer.end(), metrics.begin(), metrics.end());
+    ++answer.front();
+    if (result.terminated) break;
+  }
+  write(answer);
+}
+
+void show_picture(const MujocoTask& task) {
+  Canvas canvas;
+  task.render(canvas);
+  const auto& image = std::get<drawing::Image>(canvas.shapes().front());
+  write(std::vector<double>{static_cast<double>(image.height), static_cast<double>(image.width)});
+  std::fwrite(image.rgb.data(), 1, image.rgb.size(), stdout);
+}
+
 void run(const GymnasiumTask& kind, const EnvOptionTexts& options, std::istream& in) {
   const std::unique_ptr<MujocoTask> task = kind.make(options);
   NumpyGenerator random;
@@ -54,13 +81,12 @@ void run(const GymnasiumTask& kind, const EnvOptionTexts& options, std::istream&
       write(task->reset(random));
     } else if (command == "again") {
       write(task->reset(random));
-    } else if (command == "step") {
-      std::vector<float> action;
-      for (float number = 0; words >> number;) action.push_back(number);
-      const auto result = task->step(action);
-      write(result.observation);
-      write(std::vector<double>{result.reward, result.terminated ? 1.0 : 0.0});
-      write(kind.metrics(*task));
+    } else if (command == "play") {
+      std::size_t steps = 0;
+      words >> steps;
+      play(kind, *task, steps, in);
+    } else if (command == "picture") {
+      show_picture(*task);
     } else {
       throw ConfigError("unknown command: " + line);
     }
@@ -69,7 +95,8 @@ void run(const GymnasiumTask& kind, const EnvOptionTexts& options, std::istream&
 
 int trace(int argc, char** argv) {
   const char* library = std::getenv("TANDEM_MUJOCO");  // NOLINT(concurrency-mt-unsafe): there is one thread
-  if (library != nullptr) set_mujoco_places({.library = library});
+  const char* opengl = std::getenv("MUJOCO_GL");       // NOLINT(concurrency-mt-unsafe)
+  set_mujoco_places({.library = library == nullptr ? "" : library, .opengl = opengl == nullptr ? "" : opengl});
   EnvOptionTexts options;
   for (int i = 2; i < argc; ++i) {
     const std::string text = argv[i];
