@@ -4,7 +4,8 @@
 cmake/PublicHeaders.cmake lists them. Checked:
   number   there are 40 or fewer, and each exists
   guide    README.md's "Guide to the headers" names the same ones
-  users    examples, package tests and the programs in the documents include no other header of tandem
+  users    examples, package tests and the programs in the documents include no other header of tandem, but that of
+           MuJoCo's tasks, which is not public because it needs the headers of another package
 """
 
 import re
@@ -13,6 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 MOST = 40
+OF_ANOTHER_PACKAGE = "tandem/rl/env/mujoco/tasks/mujoco_task.h"
 LIST = "cmake/PublicHeaders.cmake"
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"](tandem/[^>"]+)[>"]', re.MULTILINE)
 USERS = ("examples/**/*.h", "examples/**/*.cc", "tests/package/**/*.cc", "tests/readme/*.cc", "*.md", "docs/**/*.md")
@@ -42,7 +44,7 @@ def faults(root: Path) -> list[str]:
     found += [f"README.md: {LIST} lacks {header}, which the guide names" for header in shown if header not in headers]
     for path in sorted(path for pattern in USERS for path in root.glob(pattern)):
         for header in INCLUDE.findall(path.read_text()):
-            if header not in headers:
+            if header not in headers and header != OF_ANOTHER_PACKAGE:
                 found.append(f"{path.relative_to(root)}: includes {header}, which is not public ({LIST})")
     return found
 

@@ -3,8 +3,8 @@
 exists.
 
 DATA_PARALLEL, TUTORIAL_ONE, TUTORIAL_SEVERAL, TUTORIAL_MORE, REAL_LOOP, TUTORIAL_MEMORY, TUTORIAL_THREADS,
-TUTORIAL_AGENTS, CORRIDOR, HOVER, CARTS, WATCH and TANDEM name the built examples, plugins and program; the last two are
-empty where there is none.
+TUTORIAL_AGENTS, CORRIDOR, HOVER, CARTS, CRAWLER, WATCH and TANDEM name the built examples, plugins and program; the
+last three are empty where there is none.
 """
 
 import json
@@ -19,7 +19,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-SHOWN = re.compile(r"<!-- (tests/\S+) -->\n```(?:cpp|cmake)\n(.*?)```", re.DOTALL)
+SHOWN = re.compile(r"<!-- (tests/\S+) -->\n```(?:cpp|cmake|xml)\n(.*?)```", re.DOTALL)
 SHOWN_COMMAND = re.compile(r"^tandem (.+)$", re.MULTILINE)
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)[^)]*\)")
 FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
@@ -33,7 +33,7 @@ class ReadmeTest(unittest.TestCase):
             for path, text in SHOWN.findall(document.read_text()):
                 shown[path] = text
                 self.assertEqual(text, (ROOT / path).read_text(), f"{document.name} differs from {path}")
-        programs = [f"tests/readme/{file.name}" for file in HERE.glob("*.cc")]
+        programs = [f"tests/readme/{file.name}" for file in [*HERE.glob("*.cc"), *HERE.glob("*.xml")]]
         projects = [f"tests/package/{name}/CMakeLists.txt" for name in ("first_programs", "tutorial")]
         self.assertEqual(sorted(shown), sorted([*programs, *projects]))
 
@@ -179,6 +179,22 @@ class ReadmeTest(unittest.TestCase):
         self.assertGreater(carts["episode_return_mean"], -9)
         self.assertRegex(log, "tensors are taken")
         self.assertRegex(printed["envs"], "gravity +9.8")
+
+    @unittest.skipUnless(os.environ.get("TANDEM") and os.environ.get("CRAWLER"), "this build has no MuJoCo")
+    def test_the_crawler_of_the_page_about_environments_can_be_trained(self):
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "build").mkdir()
+            Path(folder, "build", "libcrawler.so").symlink_to(os.environ["CRAWLER"])
+            Path(folder, "crawler.xml").write_text((HERE / "crawler.xml").read_text())
+            page = (ROOT / "docs" / "environments.md").read_text()
+            commands = [command for command in SHOWN_COMMAND.findall(page) if "crawler" in command]
+            self.assertEqual([command.split()[0] for command in commands], ["train", "check", "train"])
+            shorter = {"train": "--total-steps 2048", "check": "--steps 100"}
+            for command in commands:
+                program = [os.environ["TANDEM"], *shlex.split(f"{command} {shorter[command.split()[0]]}")]
+                done = subprocess.run(program, cwd=folder, capture_output=True, text=True, timeout=240)
+                self.assertEqual(done.returncode, 0, f"{command}\n{done.stdout}{done.stderr}")
+            self.assertEqual(len(list(Path(folder, "runs").glob("*/summary.json"))), 2)
 
     @unittest.skipUnless(os.environ.get("TANDEM"), "this build has no program")
     def test_the_commands_of_the_page_about_several_agents_work(self):
