@@ -181,6 +181,10 @@ class PublicTest(Tree):
                 self.assert_fault(path, "tandem/base/c.h", "not public")
                 (self.root / path).unlink()
 
+    def test_the_header_of_mujocos_tasks_may_be_included(self):
+        self.write("tests/readme/a.cc", f"#include <{check_public.OF_ANOTHER_PACKAGE}>\n")
+        self.assertEqual(check_public.faults(self.root), [])
+
 
 class SizesTest(Tree):
     def setUp(self):

@@ -79,7 +79,7 @@ struct Egl {
     int count = 0;
     if (choose_config(display, kWanted.data(), &config, 1, &count) == 0 || count < 1) return nullptr;
     if (bind_api(kOpenGlApi) == 0) return nullptr;
-    const Context context = create_context(display, config, nullptr, nullptr);
+    Context context = create_context(display, config, nullptr, nullptr);
     if (context == nullptr || make_current(display, nullptr, nullptr, context) != 0) return context;
     (void)destroy_context(display, context);
     return nullptr;

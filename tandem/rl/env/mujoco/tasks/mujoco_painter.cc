@@ -64,7 +64,7 @@ MujocoPainter::~MujocoPainter() {
     const KeptRounding kept;
     const GlEntered entered(*context_);
     free_all();
-  } catch (const EnvError&) {  // what OpenGL does not give back ends with the process
+  } catch (const EnvError&) {  // NOLINT(bugprone-empty-catch): what OpenGL keeps ends with the process
   }
 }
 
