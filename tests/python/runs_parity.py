@@ -162,6 +162,12 @@ def mistakes_are_told_before_a_run_begins(scratch):
     assert "gymnasium:ID" in run("envs")
     said = run("train", "--env", "CartPole-v1", "--python", sys.executable, "--run-dir", folder, code=2)
     assert "has no effect: CartPole-v1 is not stepped by a Python" in said, said
+    said = run(*TRAIN, "--set", "isolate_envs=false", "--run-dir", folder, code=2)
+    assert "isolate_envs" in said and "a process of its own; leave it out" in said, said
+    settings = scratch / "settings.yaml"
+    settings.write_text("python: ./venv/bin/python\nenv: gymnasium:CartPole-v1\n")
+    said = run("train", settings, "--run-dir", folder, code=2)
+    assert f"there is no program {scratch}/venv/bin/python" in said, said
     assert not folder.exists()
 
 

@@ -248,7 +248,7 @@ class Assembly {
       if (!chosen) return refuse_options_of_python();
       if (!options_.python) notes_.push_back(concat("python: auto is ", chosen->string()));
       options_.python = chosen;
-      if (options_.isolate_envs) return;
+      if (table_.at("isolate_envs").origin().layer > Layer::kPreset) return;  // a false is refused by a check
       (void)table_.resolve("isolate_envs", "true", {Layer::kPreset, concat("of ", options_.env)});
     } catch (const ConfigError& error) {
       for (const std::string& fault : error.faults()) faults_.push_back(table_.fault("python", fault));

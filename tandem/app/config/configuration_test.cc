@@ -75,6 +75,16 @@ TEST_F(ConfigurationTest, TheResolvedTextReadsBackAsTheSameOptions) {
   EXPECT_EQ(again.options.plugins.at(0), folder / "lib mine.so");
 }
 
+// As a shell reads it: a word is looked up in PATH.
+TEST_F(ConfigurationTest, AProgramWithASlashLiesWhereTheFileThatNamesItDoes) {
+  const auto python_in = [this](const std::string& text, std::vector<Setting> flags = {}) {
+    return *configure("env: Mine-v0\n" + text, std::move(flags)).options.python;
+  };
+  EXPECT_EQ(python_in("python: ./venv/bin/python\n"), folder / "venv/bin/python");
+  EXPECT_EQ(python_in("python: python3.12\n"), "python3.12");
+  EXPECT_EQ(python_in("", {flag("python", "venv/bin/python")}), surroundings.folder / "venv/bin/python");
+}
+
 // A build without MuJoCo's headers has settings of environments that it cannot make.
 bool is_missing(const Preset& preset) {
   return rl::mujoco_entries().empty() && std::ranges::count(rl::mujoco_names(), preset.env) > 0;

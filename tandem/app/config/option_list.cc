@@ -38,6 +38,7 @@ void add_env_options(OptionSection& run, OptionSection& part, TrainOptions& opti
            "The Python that steps environments of gymnasium:ID; auto: that of the active virtual environment, else "
            "python3 in PATH.")
       .absent_as("auto")
+      .kept_absolute(KeptPath::kProgram)
       .flag("--python");
   run.add(
          "init_from", options.init_from,

@@ -67,8 +67,10 @@ std::optional<std::string> instead_of_foreign(std::string_view key) {
   return found == kForeign.end() ? std::nullopt : std::optional<std::string>(found->instead);
 }
 
-// Where the path of a "NAME=VALUE" begins; npos when it has none.
-std::size_t marked_path(const std::string& text) {
+// Where the path in a text begins; npos when it has none.
+std::size_t path_in(const std::string& text, KeptPath kept) {
+  if (kept == KeptPath::kText) return 0;
+  if (kept == KeptPath::kProgram) return text.find('/') == std::string::npos ? std::string::npos : 0;
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos) return equals;
   const std::size_t begin = text.find_first_not_of(' ', equals + 1);
@@ -303,7 +305,7 @@ void make_absolute(const OptionTable& table, std::vector<Setting>& settings, con
     const Option* option = table.find(setting.key);
     if (option == nullptr || option->kept_path() == KeptPath::kNothing) continue;
     const auto whole = [&](std::string& text) {
-      const std::size_t begin = option->kept_path() == KeptPath::kText ? 0 : marked_path(text);
+      const std::size_t begin = path_in(text, option->kept_path());
       if (begin < text.size()) text = text.substr(0, begin) + (folder / text.substr(begin)).lexically_normal().string();
     };
     if (!option->is_list()) {

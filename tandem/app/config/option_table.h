@@ -60,6 +60,8 @@ enum class KeptPath {
   /// "NAME=VALUE" whose VALUE begins with ./ or ../, as a shell's users write paths: what NAME means is known only to
   /// an environment, which may not be there yet.
   kMarkedValue,
+  /// Where it has a slash; without one it is a word that is looked up in PATH.
+  kProgram,
 };
 
 /// The usual limit of a count: of environments, of rows, of steps between updates.

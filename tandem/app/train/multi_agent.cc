@@ -75,6 +75,11 @@ void refuse_own_settings(const TrainOptions& options) {
   }
 }
 
+void require_isolated(const TrainOptions& options) {
+  if (!rl::is_python_env(options.env) || options.isolate_envs) return;
+  throw ConfigError(concat(options.env, " is stepped by a Python, which is a process of its own; leave it out"));
+}
+
 }  // namespace
 
 OptionCheck environment_check(const rl::EnvRegistry& environments, const char* key, CheckOfOne of_one,
@@ -129,6 +134,7 @@ std::vector<OptionCheck> environment_checks(const rl::EnvRegistry& known) {
       {"env", [&known](Options options) { require_known(known, options); }},
       {"env_options", [&known](Options options) { require_options(known, options); }},
       environment_check(known, "env_wrappers", [](Options, const rl::Spec&) {}),
+      {"isolate_envs", require_isolated},
       environment_check(
           known, "policy.head", [](Options options, const rl::Spec& spec) { check_head(options.policy, spec.action); },
           [](Options options, const Entry& entry) {
