@@ -92,7 +92,7 @@ test-learn: ## trainings that must reach their returns, with several seeds each:
 	@tools/build release
 	@tools/test release --label learn
 
-test-soak: ## 1,000 seeded faults over all modes, within two hours; goes on where it was (ARGS="--jobs 1", ARGS=--report, ARGS="--only 17")
+test-soak: ## 1,000 seeded faults over all modes, within two hours; goes on where it was (ARGS="--jobs 1", ARGS=--report, ARGS="--only 17", ARGS="--python .venv/parity/bin/python")
 	@tools/bootstrap
 	@tools/build release tandem standby local_steps process_test_leaving
 	@tests/soak/soak.py build/release/bin/tandem $(ARGS)

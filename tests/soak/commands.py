@@ -17,8 +17,15 @@ class Start:
     variables: dict[str, str] = field(default_factory=dict)
 
 
+def _code_of(recipe: Recipe, programs: Programs) -> list[str]:
+    """What is named again at a resume, since nobody believes a record."""
+    if recipe.python:
+        return ["--python", str(programs.python)]
+    return ["--plugin", str(programs.plugin)] if recipe.plugin else []
+
+
 def _of_recipe(recipe: Recipe, programs: Programs) -> list[str]:
-    return [*recipe.arguments, *(["--plugin", str(programs.plugin)] if recipe.plugin else [])]
+    return [*recipe.arguments, *_code_of(recipe, programs)]
 
 
 def undisturbed(recipe: Recipe, programs: Programs, folder: Path) -> list[Start]:
@@ -58,9 +65,7 @@ def resume(mode: Mode, programs: Programs, folder: Path, dice: random.Random) ->
     has_checkpoint = any(folder.glob("checkpoints/u*/manifest.json"))
     if not has_checkpoint or dice.random() < 0.4:
         return run(mode, programs, folder, again=True)
-    words = [str(programs.tandem), "resume", str(folder)]
-    if mode.recipe.plugin:
-        words += ["--plugin", str(programs.plugin)]
+    words = [str(programs.tandem), "resume", str(folder), *_code_of(mode.recipe, programs)]
     if mode.moves and mode.recipe.name == "local_steps":  # as many replicas make the same run
         return [Start([*words, *dice.choice([["--devices", "cpu:2"], ["--ranks", "2", "--devices", "cpu"]])])]
     if mode.moves:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from dataclasses import dataclass, field
 
+import python_modes
 from kinds import Kind
 from modes import Mode
 
@@ -24,11 +25,14 @@ class Situation:
     was_asked: bool = False  # ranks that were started by hand were asked to end, since another one had
 
 
-def codes(mode: Mode, kind: Kind, now: Situation, is_victim: bool) -> set[int]:
-    """Of the process that was started, or of one of them. Code 0 means that the run has finished, or it is wrong."""
+def codes(mode: Mode, kind: Kind, now: Situation, is_victim: bool, again: bool = False) -> set[int]:
+    """Of the process that was started, or of one of them. Code 0 means that the run has finished, or it is wrong.
+    `again`: an environment in Python does it whenever it comes so far."""
     allowed = {0} if now.finished else set()
     if now.was_asked:
         allowed |= {STOPPED, 128 + signal.SIGTERM}
+    if mode.recipe.python and kind in python_modes.OF_WORKERS:
+        return allowed | _after_a_worker(mode, kind, now, again)
     if kind.name in ("a kill", "two kills"):
         return allowed | _after_a_death(mode, now, is_victim)
     if kind.name == "the launcher killed":
@@ -58,6 +62,15 @@ def _after_a_death(mode: Mode, now: Situation, is_victim: bool) -> set[int]:
     if mode.survives:  # the run ends: the first update had not begun, or a loop of one's own has lost a rank
         return {KILLED, FAILED}
     return {KILLED}
+
+
+def _after_a_worker(mode: Mode, kind: Kind, now: Situation, again: bool) -> set[int]:
+    """The docs' table "What goes wrong" (docs/environments.md)."""
+    if kind.name in python_modes.HARMLESS:
+        return set()
+    if not kind.misdeed and not now.had_started:
+        return {WRONG, FAILED}  # it was asked what its environments are, or had not begun
+    return set() if python_modes.restarts(mode) and not again else {FAILED}
 
 
 def _after_signals(mode: Mode, kind: Kind, now: Situation) -> set[int]:

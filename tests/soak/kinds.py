@@ -147,7 +147,9 @@ class Kind:
     points: tuple[str, ...] = ()  # places of base/fault_point.h
     passages: int = 1
     acts: tuple[str, ...] = ()
-    misdeed: str = ""  # of the plugin
+    misdeed: str = ""  # of the plugin, or of the environment in Python
+    floods: bool = False  # the run's output is more than a disk holds
+    flags: tuple[str, ...] = ()  # of the training that is disturbed
 
 
 def _trains(mode: Mode) -> bool:

@@ -15,6 +15,7 @@ class Programs:
     standby: Path | None = None
     local_steps: Path | None = None
     plugin: Path | None = None  # tests/process/leaving.cc
+    python: Path | None = None  # that steps environments (python_modes.py)
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class Recipe:
     stops_keep_bits: bool = True  # a checkpoint between two that are due changes nothing
     replicas: int = 2
     plugin: bool = False
+    python: bool = False
+    misbehaves: bool = False  # the environment does what variables say
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class Mode:
         return self.same_bits and self.recipe.same_bits and (self.recipe.stops_keep_bits or not was_stopped)
 
 
-def _recipe(name: str, words: str, settings: str, steps: int, updates: int, **more) -> Recipe:
+def recipe(name: str, words: str, settings: str, steps: int, updates: int, **more) -> Recipe:
     arguments = (*words.split(), "--total-steps", str(steps))
     for setting in ("policy.hidden=16,16 checkpoint.every_updates=10 " + settings).split():
         arguments += ("--set", setting)
@@ -66,8 +69,8 @@ def _recipe(name: str, words: str, settings: str, steps: int, updates: int, **mo
 
 _CART = "--env CartPole-v1 --seed 11 --shards 4 --num-envs 8 "
 _PPO = _CART + "--rollout-steps 32 --epochs 2 --minibatches 2"
-PPO = _recipe("ppo", _PPO, "", 51200, 200)
-DD_PPO = _recipe(
+PPO = recipe("ppo", _PPO, "", 51200, 200)
+DD_PPO = recipe(
     "dd_ppo",
     "--algo dd_ppo --env CartPole-v1 --seed 21 --shards 4 --num-envs 4 --rollout-steps 50 --minibatch-size 40 "
     "--epochs 2",
@@ -76,12 +79,12 @@ DD_PPO = _recipe(
     100,
 )
 _THREADS = "impala.batches_per_update=4 impala.stall_timeout=5"
-IMPALA = _recipe("impala", _CART + "--algo impala --rollout-steps 16", _THREADS, 51200, 190, same_bits=False)
-APPO = _recipe("appo", _CART + "--algo appo --rollout-steps 16", _THREADS, 25600, 190, same_bits=False)
-INLINE = _recipe("impala inline", _CART + "--algo impala --rollout-steps 16", _THREADS + " impala.execution=inline",
+IMPALA = recipe("impala", _CART + "--algo impala --rollout-steps 16", _THREADS, 51200, 190, same_bits=False)
+APPO = recipe("appo", _CART + "--algo appo --rollout-steps 16", _THREADS, 25600, 190, same_bits=False)
+INLINE = recipe("impala inline", _CART + "--algo impala --rollout-steps 16", _THREADS + " impala.execution=inline",
                  51200, 190, stops_keep_bits=False)  # a checkpoint lets the pipeline run dry
-LOCAL_STEPS = _recipe("local_steps", _PPO + " --strategy local_steps", "local_steps.every=3", 51200, 200)
-PLUGIN = _recipe(
+LOCAL_STEPS = recipe("local_steps", _PPO + " --strategy local_steps", "local_steps.every=3", 51200, 200)
+PLUGIN = recipe(
     "plugin",
     "--env Leaving-v0 --seed 11 --shards 2 --num-envs 8 --rollout-steps 64 --epochs 1 --minibatches 1",
     "",

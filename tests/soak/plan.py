@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import python_modes
 from kinds import KINDS, Kind
 from modes import Mode, Programs, available
 
@@ -43,15 +44,19 @@ class Plan:
         return random.Random(f"what happens in {self.number}")
 
 
+def modes_of(programs: Programs) -> tuple[Mode, ...]:
+    return python_modes.PYTHON_MODES if programs.python else available(programs)
+
+
 def plan(number: int, programs: Programs) -> Plan:
     dice = random.Random(f"fault {number}")
-    modes = available(programs)
+    modes = modes_of(programs)
     mode = modes[number % len(modes)]
-    kinds = [kind for kind in KINDS if kind.applies(mode)]
+    kinds = [kind for kind in (python_modes.PYTHON_KINDS if mode.recipe.python else KINDS) if kind.applies(mode)]
     kind = dice.choices(kinds, [kind.weight for kind in kinds])[0]
     return Plan(
         number=number,
-        mode=mode,
+        mode=replace(mode, flags=(*mode.flags, *kind.flags)),
         kind=kind,
         moment=_moment(mode, kind, dice),
         limits={kind.limit: int(_uniform_in_log(dice, *kind.most))} if kind.limit is not None else {},
@@ -80,6 +85,8 @@ def _closed(dice: random.Random) -> tuple[int, ...]:
 
 
 def _variables(mode: Mode, kind: Kind, dice: random.Random) -> dict[str, str]:
+    if mode.recipe.python:
+        return python_modes.variables(kind, dice) if kind.misdeed else {}
     if kind.misdeed:
         return {"BAD": kind.misdeed, "BAD_RANK": str(dice.randrange(mode.ranks))} if mode.ranks > 1 else {
             "BAD": kind.misdeed}

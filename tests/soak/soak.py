@@ -4,6 +4,7 @@
     soak.py build/release/bin/tandem [--faults 1000] [--outcomes build/soak/outcomes.jsonl] [--jobs N]
     soak.py build/release/bin/tandem --report
     soak.py build/release/bin/tandem --only 17 --only 230     # again, also if they have an outcome
+    soak.py build/release/bin/tandem --python .venv/parity/bin/python     # 200 of environments in Python
 
 Ctrl-C ends it; called again it goes on where it was. A run that is paused (SIGSTOP to the process group) goes on, too:
 what was disturbed meanwhile is tried again. Exits with 1 when there was a complaint. Needs unshare, mount and ip, and
@@ -29,7 +30,7 @@ from pathlib import Path
 import cell
 import modes
 from outcomes import Outcomes, identity
-from plan import plan
+from plan import modes_of, plan
 from report import report
 
 HERE = Path(__file__).resolve().parent
@@ -125,8 +126,10 @@ def _hours(seconds: float) -> str:
     return f"{int(seconds // 3600)}:{int(seconds // 60) % 60:02d} h"
 
 
-def programs_beside(tandem: Path, plugin: Path | None) -> modes.Programs:
+def programs_beside(tandem: Path, plugin: Path | None, python: Path | None = None) -> modes.Programs:
     """Of one build; what it lacks, its modes are left out."""
+    if python:
+        return modes.Programs(tandem=tandem.resolve(), python=python.absolute())
     build = tandem.resolve().parents[1]
     places = {
         "standby": [build / "bin/standby"],
@@ -142,20 +145,26 @@ def programs_beside(tandem: Path, plugin: Path | None) -> modes.Programs:
 
 def _recipes(programs: modes.Programs, only: list[int] | None) -> list[str]:
     """Of whose undisturbed runs the state is wanted."""
-    wanted = [plan(number, programs).mode for number in only] if only else modes.available(programs)
+    wanted = [plan(number, programs).mode for number in only] if only else modes_of(programs)
     return sorted({mode.recipe.name for mode in wanted if mode.promises_bits(was_stopped=False)})
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tandem", type=Path)
-    parser.add_argument("--faults", type=int, default=1000, help="that find a run to disturb (1000)")
-    parser.add_argument("--outcomes", type=Path, default=Path("build/soak/outcomes.jsonl"))
+    parser.add_argument("--faults", type=int, help="that find a run to disturb (1000; 200 with --python)")
+    parser.add_argument("--outcomes", type=Path, help="(build/soak/outcomes.jsonl; build/soak/python/outcomes.jsonl)")
     parser.add_argument("--jobs", type=int, default=max(1, os.cpu_count() or 1), help="faults at a time (one a core)")
     parser.add_argument("--plugin", type=Path, help="the library made of tests/process/leaving.cc")
+    parser.add_argument("--python", type=Path, help="in the place of other modes: those with environments in it")
     parser.add_argument("--only", type=int, action="append", metavar="N", help="fault number N alone")
     parser.add_argument("--report", action="store_true", help="the tables of what there is so far")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.faults is None:
+        arguments.faults = 200 if arguments.python else 1000
+    if arguments.outcomes is None:
+        arguments.outcomes = Path("build/soak") / ("python/outcomes.jsonl" if arguments.python else "outcomes.jsonl")
+    return arguments
 
 
 def _try_all(soak: Soak, outcomes: Outcomes, faults: int, jobs: int) -> None:
@@ -169,7 +178,7 @@ def _try_all(soak: Soak, outcomes: Outcomes, faults: int, jobs: int) -> None:
 
 def main() -> int:
     arguments = _arguments()
-    programs = programs_beside(arguments.tandem, arguments.plugin)
+    programs = programs_beside(arguments.tandem, arguments.plugin, arguments.python)
     outcomes = Outcomes(arguments.outcomes, identity(programs))
     if arguments.report:
         print(report(outcomes.faults.values()))

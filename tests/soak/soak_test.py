@@ -22,6 +22,7 @@ import commands
 import documented
 import kinds
 import modes
+import python_modes
 import run_folder
 import soak
 import trial
@@ -136,6 +137,28 @@ class PlanTest(unittest.TestCase):
         self.assertEqual({each.mode.name for each in plans}, set(MODE))
         self.assertEqual({each.kind.name for each in plans}, set(KIND))
         self.assertEqual(len({each.text for each in plans}), 1000)
+
+
+class PythonTest(unittest.TestCase):
+    def test_all_that_is_done_to_workers_comes_to_all_their_modes(self):
+        programs = modes.Programs(Path("t"), python=Path("p"))
+        plans = [plan(number, programs) for number in range(1000)]
+        self.assertEqual({each.mode.name for each in plans}, {each.name for each in python_modes.PYTHON_MODES})
+        self.assertEqual({each.kind.name for each in plans}, {each.name for each in python_modes.PYTHON_KINDS})
+        self.assertTrue(all("SOAK_FAULT" in each.variables for each in plans if each.kind.misdeed))
+
+    def test_codes_depend_on_restarts(self):
+        kind = {each.name: each for each in python_modes.PYTHON_KINDS}
+        restarts, ends = python_modes.PYTHON_MODES[:2]
+        begun = documented.Situation(had_begun=True, had_started=True, finished=False)
+        early = documented.Situation(had_begun=False, had_started=False, finished=False)
+        for name in ("a worker killed", "an exception"):
+            self.assertEqual(documented.codes(restarts, kind[name], begun, False), set())
+            self.assertEqual(documented.codes(ends, kind[name], begun, False), {3})
+        self.assertEqual(documented.codes(restarts, kind["an exception"], begun, False, again=True), {3})
+        self.assertEqual(documented.codes(restarts, kind["a worker killed"], early, False), {2, 3})
+        self.assertEqual(documented.codes(ends, kind["a gigabyte printed"], begun, False), set())
+        self.assertEqual(documented.codes(ends, kind["a kill"], begun, False), {137})
 
 
 FAKES = {

@@ -43,8 +43,10 @@ def _stat(pid: int) -> list[str]:
 
 
 class Tree:
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, variables: dict[str, str] | None = None):
+        """`variables`: of all that is started."""
         self.folder = folder
+        self._variables = variables or {}
         self.roots: list[int] = []
         self.codes: dict[int, int] = {}  # of processes that have ended: as of a shell, 128 + the signal
         self._started = 0
@@ -54,7 +56,8 @@ class Tree:
         """Its output goes into files, or into `pipe`; the descriptors of `closed` are closed."""
         self._started += 1
         variables = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
-        variables |= {"TMPDIR": str(self.folder / "tmp"), "OMP_NUM_THREADS": "1"} | start.variables
+        variables |= {"TMPDIR": str(self.folder / "tmp"), "OMP_NUM_THREADS": "1"} | self._variables
+        variables |= start.variables
         out = os.open(self.folder / f"out.{self._started}", os.O_WRONLY | os.O_CREAT, 0o600)
         nothing = os.open("/dev/null", os.O_RDONLY)
         pid = os.fork()

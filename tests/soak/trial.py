@@ -19,6 +19,7 @@ from pathlib import Path
 import cell
 import commands
 import modes
+import python_modes
 import run_folder
 from documented import STOPPED, Situation, codes
 from judge import Seen, complaints
@@ -38,7 +39,7 @@ class Trial:
         self.states: dict[str, str] = order["states"]
         self.programs = modes.Programs(**{name: Path(path) for name, path in order["programs"].items()})
         self.run = self.folder / "run"
-        self.tree = Tree(self.folder)
+        self.tree = Tree(self.folder, python_modes.VARIABLES if self.programs.python else {})
         self.ticks = Ticks()
         self.living: list[str] = []
         self.left: list[str] = []
@@ -64,7 +65,8 @@ class Trial:
             came_late = not what.kind.begins_with_it and not scene.did
         first = self._end()
         now = Situation(had_begun, had_started, self._has_finished(what.mode), scene.signals, self.was_asked)
-        allowed = [codes(what.mode, what.kind, now, root in scene.victims) for root in self.tree.roots]
+        again = bool(what.variables) and "SOAK_ONCE" not in what.variables
+        allowed = [codes(what.mode, what.kind, now, root in scene.victims, again) for root in self.tree.roots]
         if scene.pipe is not None:
             os.close(scene.pipe)
         (self.folder / "filler").unlink(missing_ok=True)
@@ -100,8 +102,13 @@ class Trial:
         if what.kind.name == "nobody reads the output":
             scene.pipe, into = os.pipe()
             os.set_blocking(scene.pipe, False)
+        elif what.kind.floods:
+            into = os.open(os.devnull, os.O_WRONLY)
+        variables = dict(what.variables)
+        if "SOAK_ONCE" in variables:
+            variables["SOAK_ONCE"] = str(self.folder / "once")
         for start in commands.run(what.mode, self.programs, self.run):
-            given = commands.Start(start.words, start.variables | what.variables)
+            given = commands.Start(start.words, start.variables | variables)
             self.tree.start(given, what.limits, what.closed, into)
         if into is not None:
             os.close(into)
