@@ -188,7 +188,8 @@ TEST_F(ProgramTest, ARunWhoseSummaryIsMissingGetsOneFromItsLastMetrics) {
 }
 
 TEST_F(ProgramTest, TheEnvironmentsAndTheirSettingsAreListed) {
-  EXPECT_THAT(run({"envs"}).out, AllOf(HasSubstr("CartPole-v1"), HasSubstr("Walk-v0"), HasSubstr("Discrete(2)")));
+  EXPECT_THAT(run({"envs"}).out, AllOf(HasSubstr("CartPole-v1"), HasSubstr("Walk-v0"), HasSubstr("Discrete(2)"),
+                                       HasSubstr("MuJoCo"), HasSubstr("through Python\ngymnasium:ID")));
   EXPECT_THAT(run({"envs", "CartPole-v1"}).out, HasSubstr("learning_rate"));
   const JsonValue listed = read_json(run({"envs", "--json"}).out);
   EXPECT_EQ(listed.as_array().size(), 15 + rl::mujoco_entries().size());

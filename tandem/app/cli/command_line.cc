@@ -252,7 +252,11 @@ class CommandLine {
 
   void add_listings() {
     CLI::App& envs = add("envs", "Lists the environments, or describes one.", "tandem envs Pendulum-v1");
-    envs.add_option("NAME", name_, "The one to describe.")->type_name("");
+    envs.add_option(
+            "NAME", name_,
+            "The one to describe. Of gymnasium:, gymnasium:MODULE:, pettingzoo: and ALE/, those that the Python "
+            "has are listed.")
+        ->type_name("");
     add_code(envs);
     add_json(envs);
     reads(envs, [this](Faults&) {

@@ -1,14 +1,18 @@
 // The plan: load the plugins, keep the environment that was named or all of them, and print them as JSON, as one
 // description or as two tables. Environments of one and of several agents are listed apart, since the latter have a
-// space for each agent.
+// space for each agent. A name that stands for environments of a Python has that Python list them (python_listing.h).
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <functional>
 #include <iostream>
+#include <vector>
 
+#include "tandem/app/commands/columns.h"
 #include "tandem/app/commands/commands.h"
+#include "tandem/app/commands/python_listing.h"
 #include "tandem/app/config/presets.h"
+#include "tandem/app/train/isolation.h"
 #include "tandem/app/train/python_choice.h"
 #include "tandem/base/json_writer.h"
 #include "tandem/base/text.h"
@@ -30,23 +34,6 @@ std::string threshold_of(const rl::Spec& spec) {
   return spec.reward_threshold ? concat(*spec.reward_threshold) : "none";
 }
 
-using Row = std::array<std::string, 6>;
-
-// Columns are as wide as their widest text, two spaces apart, without blanks at the ends of lines.
-std::string table_of(const std::vector<Row>& rows) {
-  std::array<std::size_t, 6> widths{};
-  for (const Row& row : rows) {
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  std::string text;
-  for (const Row& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i) line += row[i] + std::string(widths[i] - row[i].size() + 2, ' ');
-    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-  }
-  return text;
-}
-
 // An environment of one agent or of several, whose own observations and actions are in each one's spec.
 struct Listed {
   rl::Spec whole;
@@ -56,7 +43,7 @@ struct Listed {
 };
 
 std::string list(const std::vector<Listed>& environments, bool of_several) {
-  std::vector<Row> rows{{"name", "observation", "action", "time limit", "solved at", "from"}};
+  std::vector<std::array<std::string, 6>> rows{{"name", "observation", "action", "time limit", "solved at", "from"}};
   if (of_several) rows = {{"several agents", "agents", "", "time limit", "solved at", "from"}};
   for (const auto& [whole, origin, options, agents] : environments) {
     if (agents.empty() == of_several) continue;
@@ -64,7 +51,7 @@ std::string list(const std::vector<Listed>& environments, bool of_several) {
     rows.push_back({whole.id, of_several ? names : observation_of(whole), of_several ? "" : rl::describe(whole.action),
                     limit_of(whole), threshold_of(whole), origin});
   }
-  return table_of(rows);
+  return in_columns(rows);
 }
 
 // A leaf without bounds has an empty `low`. Bounds that all elements have are told once, and those of an image in part.
@@ -243,19 +230,29 @@ std::vector<Listed> listed(const rl::EnvRegistry& environments, const std::optio
   return all;
 }
 
-// "gymnasium:ID, gymnasium:MODULE:ID  Any environment of a Python that has gymnasium (--python)."
-std::string kinds_text(const std::vector<rl::EnvKind>& kinds) {
-  std::size_t width = 0;
-  for (const rl::EnvKind& kind : kinds) width = std::max(width, kind.usage.size());
-  std::string text = kinds.empty() ? "" : "\nothers, by how their names begin\n";
-  for (const rl::EnvKind& kind : kinds) text += concat(align_left(kind.usage, width), "  ", kind.help, "\n");
-  return text;
+std::string mujoco_text() {
+  const std::string there = rl::mujoco_there_is();
+  return concat("\n", there.empty() ? rl::why_no_mujoco() : there, "\n");
+}
+
+// Those of a Python, which is started for it.
+ExitCode list_of_python(const EnvsCommand& command) {
+  const rl::PythonList list = list_python(*command.name, command.python);
+  if (command.output == Output::kJson) {
+    JsonWriter json;
+    write_list(json, list);
+    std::cout << json.text() << "\n";
+  } else {
+    std::cout << printable(list_text(*command.name, list, command.python));
+  }
+  return ExitCode::kDone;
 }
 
 }  // namespace
 
 ExitCode run_command(const EnvsCommand& command, rl::EnvRegistry environments) {
   for (const std::filesystem::path& plugin : command.plugins) environments.load_plugin(plugin);
+  if (command.name && rl::is_python_list(*command.name)) return list_of_python(command);
   if (command.name && environments.kind_of(*command.name) != nullptr)
     environments.set_options(*command.name, env_option_texts(*command.name, {}, command.python));
   const std::vector<Listed> all = listed(environments, command.name);
@@ -267,9 +264,8 @@ ExitCode run_command(const EnvsCommand& command, rl::EnvRegistry environments) {
   } else if (command.name) {
     std::cout << printable(description(all.front()));
   } else {
-    const std::string no_mujoco = rl::why_no_mujoco();
-    std::cout << printable(concat(list(all, false), "\n", list(all, true), kinds_text(environments.kinds()),
-                                  no_mujoco.empty() ? "" : "\n", no_mujoco, no_mujoco.empty() ? "" : "\n"));
+    std::cout << printable(concat(list(all, false), "\n", list(all, true), mujoco_text(),
+                                  kinds_text(environments.kinds(), command.python)));
   }
   return ExitCode::kDone;
 }

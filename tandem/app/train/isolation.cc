@@ -94,6 +94,12 @@ rl::EnvRegistry with_python_kinds(rl::EnvRegistry environments) {
   return environments;
 }
 
+rl::PythonList list_python(const std::string& name, const std::optional<std::filesystem::path>& python) {
+  rl::IsolationOptions isolation = of_all_workers();
+  isolation.deadline = {};
+  return rl::read_python_list(name, rl::told_by_worker(name, env_option_texts(name, {}, python), isolation));
+}
+
 MakeEnvGroup isolated_maker(const rl::EnvRegistry& environments, const rl::IsolationOptions& isolation, int workers,
                             const std::shared_ptr<rl::RestartBudget>& budget) {
   const std::string& env = isolation.task.env;

@@ -3,19 +3,26 @@
 // Plain functions; they start nothing, but raise the limit of open files to what workers need. Errors: RunError where
 // the system does not allow so many.
 #pragma once
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "tandem/app/config/train_options.h"
 #include "tandem/rl/env/env_registry.h"
 #include "tandem/rl/env/isolated/worker_link.h"
+#include "tandem/rl/env/python/python_list.h"
 #include "tandem/rl/env/restarting_envs.h"
 
 namespace tandem::app {
 
 /// `environments` and those that a Python steps, whose workers print as those of isolation_of() do.
 [[nodiscard]] rl::EnvRegistry with_python_kinds(rl::EnvRegistry environments);
+
+/// Which environments a Python has whose names begin so (rl::is_python_list()). `python`: as of python_of(). Waits for
+/// that Python, at most rl::kStartPatience. Throws ConfigError where it cannot say.
+[[nodiscard]] rl::PythonList list_python(const std::string& name, const std::optional<std::filesystem::path>& python);
 
 /// Nothing unless the options ask for it, or their environment is one of Python. What a worker prints goes to standard
 /// error, each line with its process.

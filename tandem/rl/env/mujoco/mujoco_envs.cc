@@ -46,6 +46,10 @@ std::string why_no_mujoco() {
   return "";
 }
 
+std::string mujoco_there_is() {
+  return why_no_mujoco().empty() ? concat("MuJoCo ", mujoco_version(), " (", mujoco_library().file, ")") : "";
+}
+
 std::string why_unknown(std::string_view /*id*/) { return ""; }
 
 #else
@@ -57,6 +61,8 @@ std::string why_no_mujoco() {
                 ") are not in this tandem, which was built without MuJoCo's ",
                 "headers: run `tools/bootstrap --mujoco` and build it again, or build it with -DTANDEM_MUJOCO=DIR");
 }
+
+std::string mujoco_there_is() { return ""; }
 
 std::string why_unknown(std::string_view id) {
   return std::ranges::find(mujoco_names(), id) == mujoco_names().end()

@@ -19,6 +19,9 @@ namespace tandem::rl {
 
 /// Why these tasks cannot be made, and what to do, for listings; empty where they can. Loads the library.
 [[nodiscard]] std::string why_no_mujoco();
+/// The version and the file of the library, for listings: "MuJoCo 4.0.1 (/opt/mujoco/lib/libmujoco.so.4.0.1)"; empty
+/// where why_no_mujoco() is not. Loads the library.
+[[nodiscard]] std::string mujoco_there_is();
 /// Why a name is not in the registry: empty unless it is one of mujoco_names(), in a build without their entries.
 [[nodiscard]] std::string why_unknown(std::string_view id);
 

@@ -30,16 +30,7 @@ class PythonSpecs {
     MutexLock lock(mutex_);
     const auto known = known_.find({id, options});
     if (known != known_.end()) return known->second;
-    IsolationOptions its = python_isolation(isolation, id, options);
-    its.task.environments = 1;
-    const RegionLayout layout = bare_layout();
-    std::string json;
-    try {
-      json = WorkerLink(layout, its, nullptr).describe(its.task, kMostDescription);
-    } catch (const WorkerLost& lost) {
-      throw ConfigError(concat(id, ": ", lost.what()));
-    }
-    PythonSpec spec = read_python_spec(id, json);
+    PythonSpec spec = read_python_spec(id, told_by_worker(id, options, isolation));
     return known_.emplace(std::pair(id, options), std::move(spec)).first->second;
   }
 
@@ -130,6 +121,17 @@ IsolationOptions python_isolation(IsolationOptions isolation, const std::string&
   isolation.input = python_worker_text();
   isolation.hint = concat("is ", isolation.command.front(), " a Python of 3.9 or later? What it printed stands above");
   return isolation;
+}
+
+std::string told_by_worker(const std::string& name, const EnvOptionTexts& options, const IsolationOptions& isolation) {
+  IsolationOptions its = python_isolation(isolation, name, options);
+  its.task.environments = 1;
+  const RegionLayout layout = bare_layout();
+  try {
+    return WorkerLink(layout, its, nullptr).describe(its.task, kMostDescription);
+  } catch (const WorkerLost& lost) {
+    throw ConfigError(concat(name, ": ", lost.what()));
+  }
 }
 
 std::vector<EnvKind> python_kinds(const IsolationOptions& isolation) {

@@ -55,6 +55,12 @@ inline constexpr const char* kMemoryOption = "python.memory_mb";
 [[nodiscard]] IsolationOptions python_isolation(IsolationOptions isolation, const std::string& id,
                                                 const EnvOptionTexts& options);
 
+/// What a worker says of an environment (python_spec.h), or of a name that stands for several (python_list.h): JSON.
+/// Starts one and waits for it, at most for isolation.deadline and kStartPatience. Throws ConfigError where the worker
+/// refuses, and where it is lost.
+[[nodiscard]] std::string told_by_worker(const std::string& name, const EnvOptionTexts& options,
+                                         const IsolationOptions& isolation);
+
 /// The kinds for a registry. `isolation`: what workers have beside their task, where a registry makes groups of them,
 /// and when they are asked for specs.
 [[nodiscard]] std::vector<EnvKind> python_kinds(const IsolationOptions& isolation);

@@ -12,10 +12,14 @@ if sys.path[:1] == [""]:
     sys.path.append(sys.path.pop(0))
 
 import importlib
+import importlib.metadata
+import importlib.util
 import inspect
 import json
 import mmap
 import os
+import pkgutil
+import re
 import signal
 import socket
 import traceback
