@@ -149,7 +149,6 @@ class Kind:
     acts: tuple[str, ...] = ()
     misdeed: str = ""  # of the plugin, or of the environment in Python
     floods: bool = False  # the run's output is more than a disk holds
-    flags: tuple[str, ...] = ()  # of the training that is disturbed
 
 
 def _trains(mode: Mode) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import python_modes
 from kinds import KINDS, Kind
@@ -56,7 +56,7 @@ def plan(number: int, programs: Programs) -> Plan:
     kind = dice.choices(kinds, [kind.weight for kind in kinds])[0]
     return Plan(
         number=number,
-        mode=replace(mode, flags=(*mode.flags, *kind.flags)),
+        mode=python_modes.patient(mode) if kind.floods else mode,
         kind=kind,
         moment=_moment(mode, kind, dice),
         limits={kind.limit: int(_uniform_in_log(dice, *kind.most))} if kind.limit is not None else {},

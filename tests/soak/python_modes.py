@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 from kinds import KINDS, Kind, Scene
@@ -16,7 +17,8 @@ VARIABLES = {"PYTHONPATH": f"{HERE}:{HERE.parent / 'python'}", "PYTHONDONTWRITEB
 SOMEBODY_WITHIN_S = 5.0
 ENV_DEADLINE_S = 2
 
-_LIMITS = f"env_deadline_seconds={ENV_DEADLINE_S} env_memory_mb=500"
+_DEADLINE = f"env_deadline_seconds={ENV_DEADLINE_S}"
+_LIMITS = f"{_DEADLINE} env_memory_mb=500"
 _PPO = "--seed 11 --num-envs 6 --rollout-steps 64 --epochs 1 --minibatches 1 --env "
 
 
@@ -47,6 +49,12 @@ PYTHON_MODES = (
     Mode("several agents, restarts", AGENTS, "none", flags=(*_ONE, *_RESTARTS), moves=False),
     Mode("stepped as one, restarts", TOGETHER, "none", flags=(*_ONE, *_RESTARTS), moves=False),
 )
+
+
+def patient(mode: Mode) -> Mode:
+    """Whose steps may take as long as printing a gigabyte does on a busy machine."""
+    words = [word.replace(_DEADLINE, "env_deadline_seconds=90") for word in mode.recipe.arguments]
+    return replace(mode, recipe=replace(mode.recipe, arguments=tuple(words)))
 
 
 def restarts(mode: Mode) -> bool:
@@ -143,8 +151,7 @@ OF_WORKERS = (
     Kind("a worker stopped for ever", _send(signal.SIGSTOP), weight=6, once_begun=True),
     Kind("a worker stopped shortly", _pause, weight=4, once_begun=True),
     Kind("a worker asked to end", _ask, weight=4),
-    Kind("a gigabyte printed", applies=_misbehaves, weight=6, begins_with_it=True, misdeed="flood", floods=True,
-         flags=("--set", "env_deadline_seconds=90")),
+    Kind("a gigabyte printed", applies=_misbehaves, weight=6, begins_with_it=True, misdeed="flood", floods=True),
     *(Kind(name, applies=_misbehaves, weight=5, begins_with_it=True, misdeed=misdeed)
       for name, misdeed in _MISDEEDS.items()),
 )

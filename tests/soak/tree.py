@@ -109,16 +109,16 @@ class Tree:
         return all(root in self.codes for root in self.roots)
 
     def ranks(self) -> dict[int, int]:
-        """The living processes with a RANK."""
-        found = {}
-        for pid in self.living():
+        """The living processes with a RANK; not those that they have started, which have it, too."""
+        found: dict[int, int] = {}
+        for pid in sorted(self.living()):
             try:
                 variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
             except OSError:
                 continue
             for variable in variables:
                 if variable.startswith(b"RANK="):
-                    found[int(variable[5:])] = pid
+                    found.setdefault(int(variable[5:]), pid)
         return found
 
     def describe(self, pid: int) -> str:
