@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -43,6 +44,24 @@ TEST(WorkersOfGroupTest, CountTheGroupsOfAllRolloutWorkersAndSplits) {
     options.of<rl::ImpalaOptions>().splits = cores;
     EXPECT_EQ(workers_of_group(options), 1) << algo;
   }
+}
+
+// Their threads share the cores as the workers of others do, and leave none to spin on.
+TEST(IsolationOfAtariTest, ThreadsShareTheCoresUnlessTheUserSaysHowMany) {
+  TrainOptions options = python_run("ppo", 1);
+  options.env = "ALE/Pong-v5";
+  options.python = "/bin/true";
+  const auto threads = [&options] {
+    const rl::EnvOptionTexts texts = isolation_of(options, 1)->task.options;
+    return std::ranges::find(texts, "num_threads", &rl::EnvOptionTexts::value_type::first)->second;
+  };
+  const int cores = available_cores();
+  EXPECT_EQ(threads(), std::to_string(cores));
+  EXPECT_EQ(isolation_of(options, 1)->spin.limit.count(), 0);
+  options.shards = cores;
+  EXPECT_EQ(threads(), "1");
+  options.env_options = {"num_threads=7"};
+  EXPECT_EQ(threads(), "7");
 }
 
 }  // namespace

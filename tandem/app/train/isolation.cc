@@ -55,10 +55,23 @@ std::uint64_t files_of_rank_with_workers(const TrainOptions& options, int ranks)
   return static_cast<std::uint64_t>(256 + 8 * all + 12 * (groups * workers_of_group(options) + 1));
 }
 
+// Those with which a worker steps its environments: of Atari its share of the cores.
+int threads_of_worker(const TrainOptions& options) {
+  if (!rl::steps_by_threads(options.env)) return 1;
+  return std::max(1, available_cores() / (groups_of_all_ranks(options) * workers_of_group(options)));
+}
+
 // Each waits for another one: replicas for workers, and workers for replicas. All ranks may be on this host.
 int waiting_threads(const TrainOptions& options, int ranks) {
-  const int replicas = replicas_of(options);
-  return ranks * replicas + groups_of_all_ranks(options) * workers_of_group(options);
+  const int of_workers = groups_of_all_ranks(options) * workers_of_group(options) * threads_of_worker(options);
+  return ranks * replicas_of(options) + of_workers;
+}
+
+// ale_py takes all cores for each of its objects unless it is told a number.
+void share_cores(const TrainOptions& options, rl::EnvOptionTexts& texts) {
+  if (!rl::steps_by_threads(options.env)) return;
+  if (std::ranges::count(texts, "num_threads", &rl::EnvOptionTexts::value_type::first) > 0) return;
+  texts.emplace_back("num_threads", std::to_string(threads_of_worker(options)));
 }
 
 }  // namespace
@@ -77,6 +90,7 @@ std::optional<rl::IsolationOptions> isolation_of(const TrainOptions& options, in
   allow_open_files(files_of_rank_with_workers(options, ranks));
   rl::IsolationOptions isolation = of_all_workers();
   rl::EnvOptionTexts texts = env_option_texts(options);
+  share_cores(options, texts);
   if (is_python)
     isolation = rl::python_isolation(std::move(isolation), options.env, texts);
   else
