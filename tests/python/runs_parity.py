@@ -110,6 +110,15 @@ def a_picture_starts_no_python(scratch):
     assert not (scratch / "was_started").exists()
 
 
+def films_of_python_environments_are_made(scratch):
+    """CartPole draws itself by pygame, with a strip below; the game of agents does not."""
+    said = run("eval", scratch / "three", "--episodes", "2", "--video", f"{scratch}/film/", "--python", sys.executable)
+    assert "video   " in said and "600 x 430" in said, said
+    assert len(list((scratch / "film").glob("*.png"))) > 10
+    said = run("eval", scratch / "agents", "--episodes", "2", "--video", f"{scratch}/no_film/", code=2)
+    assert "unexpected keyword argument 'render_mode'" in said, said
+
+
 def several_agents_are_trained(scratch):
     words = [*TRAIN, "--env", "pettingzoo:agents_env", "--env-option", "length=9"]
     words.remove("gymnasium:CartPole-v1")
@@ -175,7 +184,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for test in (same_bits_in_any_number_of_processes, a_resume_says_that_new_episodes_began,
                      a_folder_of_others_and_its_files_are_not_believed, a_picture_starts_no_python,
-                     a_record_of_others_is_not_believed, several_agents_are_trained, failures_are_restarted_and_told,
+                     a_record_of_others_is_not_believed, several_agents_are_trained,
+                     films_of_python_environments_are_made, failures_are_restarted_and_told,
                      a_training_that_is_killed_takes_its_workers_along, mistakes_are_told_before_a_run_begins):
             begun = time.monotonic()
             test(pathlib.Path(folder))

@@ -16,6 +16,7 @@
 #include "tandem/app/train/run_checkpoint.h"
 #include "tandem/base/json_writer.h"
 #include "tandem/base/text.h"
+#include "tandem/rl/env/python/python_envs.h"
 
 namespace tandem::app {
 namespace {
@@ -189,6 +190,12 @@ void take_env_options(const std::vector<std::string>& given, std::vector<std::st
   items.insert(items.end(), given.begin(), given.end());
 }
 
+// A Python environment draws itself where it was made for it.
+void ask_for_pictures(TrainOptions& options) {
+  if (!rl::draws_when_asked(options.env)) return;
+  take_env_options({"render_mode=rgb_array"}, options.env_options);
+}
+
 }  // namespace
 
 ExitCode run_command(const EvalCommand& command, const rl::EnvRegistry& environments) {
@@ -196,6 +203,7 @@ ExitCode run_command(const EvalCommand& command, const rl::EnvRegistry& environm
   const model::Checkpoint checkpoint = find_checkpoint(command.source);
   TrainOptions options = options_of(checkpoint);
   take_env_options(command.env_options, options.env_options);
+  if (!command.video.path.empty()) ask_for_pictures(options);
   const rl::EnvRegistry known =
       environments_of_record(environments, record_of(checkpoint, options, "eval", command.source), command.code);
   const rl::MultiAgentEntry* several = known.find_multi_agent(options.env);

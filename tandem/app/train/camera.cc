@@ -15,7 +15,8 @@ Camera::Camera(rl::EnvGroup* one, rl::MultiAgentGroup* several, const ShownEpiso
         one_ != nullptr ? one_->spec().id : several_->spec().id,
         " draws no pictures, so there can be no video of it: give its struct a member "
         "void render(tandem::rl::Canvas& canvas) const, or a class that steps many at once "
-        "void render(std::size_t env, tandem::rl::Canvas& canvas) const; docs/simulator.md, \"Watch it\", shows one"));
+        "void render(std::size_t env, tandem::rl::Canvas& canvas) const; docs/simulator.md, \"Watch it\", shows one. "
+        "Environments in Python are drawn one by one, by their render_mode rgb_array"));
   // The next episode begins within the step, so the last moment of one is drawn from there.
   const auto at_end = [this](int env) {
     const auto e = static_cast<std::size_t>(env);

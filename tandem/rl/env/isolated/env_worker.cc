@@ -114,6 +114,7 @@ class EnvWorker {
       case WorkerCommand::kAnswer:
       case WorkerCommand::kDescribe:  // the training knows the spec of environments in C++ itself
       case WorkerCommand::kStepRows:  // wrappers that would need it are in this worker
+      case WorkerCommand::kRender:
         break;
     }
     throw RunError(concat("a worker was asked for ", static_cast<std::uint32_t>(command), ", which it does not know"));

@@ -1,6 +1,7 @@
 #include "tandem/rl/env/isolated/isolated_envs.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -9,6 +10,7 @@
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/rl/env/canvas.h"
 #include "tandem/rl/env/env_faults.h"
 
 namespace tandem::rl {
@@ -141,7 +143,8 @@ void IsolatedEnvs::end_step(std::span<const RowStep> which, const EnvArrays& out
         if (which[e] != RowStep::kRest) copy_step({.first = e, .count = 1}, out);
       }
       count_failures();
-      return remember(out);
+      remember(out);
+      return tell_ends(which, out);
     } catch (const WorkerLost& lost) {
       restart(lost.what());
     }
@@ -185,6 +188,41 @@ void IsolatedEnvs::load(std::span<const std::byte> state, const EnvArrays& out) 
   }
   copy_shown(all_rows(), out);
   remember(out);
+}
+
+bool IsolatedEnvs::can_render() const { return link().can_draw(); }
+
+// What the worker gives is copied first, and judged then.
+void IsolatedEnvs::render(int env, Canvas& canvas) const {
+  if (!can_render()) return EnvGroup::render(env, canvas);
+  constexpr std::uint64_t kMostBytes = 8 + std::uint64_t{3} * Canvas::kMostPixels * Canvas::kMostPixels;
+  const auto e = static_cast<std::uint64_t>(env);
+  const std::uint64_t bytes = link().call(WorkerCommand::kRender, shows_end_ ? e + kEndOfEpisode : e);
+  if (bytes > kMostBytes) link().fail(concat("says that a picture has ", bytes, " bytes; ", kMostBytes, " may be"));
+  const std::vector<std::byte> drawn = link().take(bytes);
+  std::array<std::uint32_t, 2> extent{};
+  if (drawn.size() < sizeof(extent)) link().fail("drew a picture without a height and a width");
+  std::memcpy(extent.data(), drawn.data(), sizeof(extent));
+  const std::span<const std::byte> pixels = std::span(drawn).subspan(sizeof(extent));
+  const auto most = static_cast<std::uint32_t>(Canvas::kMostPixels);
+  if (std::max(extent[0], extent[1]) > most || pixels.size() != std::size_t{3} * extent[0] * extent[1])
+    link().fail(concat("drew a picture of ", extent[0], " x ", extent[1], " pixels in ", pixels.size(), " bytes"));
+  canvas.image({reinterpret_cast<const std::uint8_t*>(pixels.data()), pixels.size()}, static_cast<int>(extent[0]),
+               static_cast<int>(extent[1]));
+}
+
+void IsolatedEnvs::tell_ends(std::span<const RowStep> which, const EnvArrays& out) {
+  for (std::size_t e = 0; at_end_ && e < rows(); ++e) {
+    if (!makes_a_step(which, e) || (out.terminated[e] == 0 && out.truncated[e] == 0)) continue;
+    shows_end_ = true;
+    try {
+      at_end_(static_cast<int>(e));
+    } catch (...) {
+      shows_end_ = false;
+      throw;
+    }
+    shows_end_ = false;
+  }
 }
 
 void IsolatedEnvs::blame(std::size_t env, const std::string& what) const {

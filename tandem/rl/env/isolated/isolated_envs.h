@@ -8,14 +8,17 @@
 // the budget. Where the worker was lost in a call in which it had made environments anew, nobody can tell any more
 // which of them, so each counts as having failed that often, too: no episode is begun twice.
 //
-// The worker is started at the first call that needs it. Environments draw no pictures here.
+// The worker is started at the first call that needs it. Environments draw themselves where the worker says so: those
+// of Python do that were asked for it (python/python_envs.h).
 // Threads: single-thread, as every EnvGroup; a second thread keeps the process. Blocking: each call, until the worker
 // has answered or the deadline of the options. A destructor ends the worker.
 // Errors: EnvError when a worker is lost and no restart is left; ConfigError when it cannot be started.
 #pragma once
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tandem/rl/env/env_group.h"
@@ -49,6 +52,12 @@ class IsolatedEnvs final : public EnvGroup, public StepsByRow {
   [[nodiscard]] std::vector<std::byte> save() const override;
   /// A failure here is thrown, as in RestartingEnvs.
   void load(std::span<const std::byte> state, const EnvArrays& out) override;
+  /// Starts the worker.
+  [[nodiscard]] bool can_render() const override;
+  /// Also throws WorkerLost: nobody who draws pictures starts workers again.
+  void render(int env, Canvas& canvas) const override;
+  /// `at_end` is called behind the step, and render() shows the end then, which the worker has kept.
+  void watch_ends(std::function<void(int env)> at_end) override { at_end_ = std::move(at_end); }
 
  private:
   // Observations and masks in memory of our own.
@@ -89,6 +98,7 @@ class IsolatedEnvs final : public EnvGroup, public StepsByRow {
   void remember(const EnvArrays& out);
   void end_episodes(std::span<const RowStep> which, const EnvArrays& out);
   void show_fresh(const EnvArrays& out);
+  void tell_ends(std::span<const RowStep> which, const EnvArrays& out);
   [[noreturn]] void blame(std::size_t env, const std::string& what) const;
 
   const Spec spec_;
@@ -98,6 +108,8 @@ class IsolatedEnvs final : public EnvGroup, public StepsByRow {
   WorkerTask task_;
   Shown seen_;  // what was shown last, which is final when a step is lost
   const std::unique_ptr<Held> held_ = std::make_unique<Held>();
+  std::function<void(int env)> at_end_;  // of watch_ends()
+  bool shows_end_ = false;
 };
 
 }  // namespace tandem::rl

@@ -48,7 +48,7 @@ inline constexpr std::chrono::seconds kPatienceForTheEnd{2};
 /// What a worker is asked. A worker that does not know a command answers kFailed.
 enum class WorkerCommand : std::uint32_t {
   /// The input (kGive) is the task, an object of JSON (worker_task.h). The worker makes its environments. `value`: the
-  /// sum of 1 where their states can be saved, and 2 where it knows kStepRows.
+  /// sum of 1 where their states can be saved, 2 where it knows kStepRows, and 4 where they draw themselves (kRender).
   kBegin = 1,
   /// Starts an episode in each environment, with the seed in `start_seeds`; writes observation and mask. `seeds` and
   /// `failures` say where this seed comes from, and are kept for kSave. Here and in kStep a worker that has made
@@ -77,7 +77,12 @@ enum class WorkerCommand : std::uint32_t {
   /// step, 2 for a step that ends the episode, as truncated. What belongs to one that rests is not written. Asked only
   /// of a worker that said to kBegin that it knows it.
   kStepRows = 11,
+  /// The output is a picture of environment `argument`: its height and width, 32 bits each, and the pixels, a byte each
+  /// for red, green and blue, the upper row first. `value`: its length in bytes. `argument` with kEndOfEpisode added:
+  /// as it was when its last episode ended, which is kept of environments that have been asked for a picture before.
+  kRender = 12,
 };
+inline constexpr std::uint64_t kEndOfEpisode = std::uint64_t{1} << 32;
 
 /// How the worker answers. With all but kDone, the first `value` bytes of the window are a text.
 enum class WorkerOutcome : std::uint32_t {

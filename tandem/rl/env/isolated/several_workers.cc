@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <iterator>
 
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
@@ -91,6 +92,22 @@ std::vector<std::byte> SeveralWorkers::save() const {
 
 void SeveralWorkers::load(std::span<const std::byte> /*state*/, const EnvArrays& /*out*/) {
   throw CheckpointError(concat(spec().id, ": environments in several processes have no saved state"));
+}
+
+void SeveralWorkers::render(int env, Canvas& canvas) const {
+  const auto e = static_cast<std::size_t>(env);
+  const auto behind = std::ranges::find_if(parts_, [e](const Part& part) { return part.first > e; });
+  const Part& its = *std::prev(behind);
+  its.group->render(static_cast<int>(e - its.first), canvas);
+}
+
+void SeveralWorkers::watch_ends(std::function<void(int env)> at_end) {
+  for (const Part& part : parts_) {
+    if (at_end)
+      part.group->watch_ends([at_end, first = static_cast<int>(part.first)](int env) { at_end(first + env); });
+    else
+      part.group->watch_ends({});
+  }
 }
 
 std::unique_ptr<EnvGroup> in_workers(const Spec& spec, int count, int workers, const IsolationOptions& options,

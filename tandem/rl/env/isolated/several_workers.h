@@ -33,6 +33,9 @@ class SeveralWorkers final : public EnvGroup, public StepsByRow {
   [[nodiscard]] bool can_save() const override { return false; }
   [[nodiscard]] std::vector<std::byte> save() const override;
   void load(std::span<const std::byte> state, const EnvArrays& out) override;
+  [[nodiscard]] bool can_render() const override { return parts_.front().group->can_render(); }
+  void render(int env, Canvas& canvas) const override;
+  void watch_ends(std::function<void(int env)> at_end) override;
 
  private:
   // A worker, and the first of its environments.

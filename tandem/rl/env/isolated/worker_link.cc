@@ -34,6 +34,8 @@ const char* words_for(WorkerCommand command) {
     case WorkerCommand::kLoad:
     case WorkerCommand::kGive:
       return "while its environments were loaded";
+    case WorkerCommand::kRender:
+      return "while it drew a picture";
     case WorkerCommand::kProgress:
     case WorkerCommand::kAnswer:
       break;
@@ -74,11 +76,12 @@ WorkerLink::WorkerLink(const RegionLayout& layout, const IsolationOptions& optio
 void WorkerLink::begin(const WorkerTask& task) {
   const std::string json = json_of(task);
   give(std::as_bytes(std::span(json)));
-  constexpr std::uint64_t kSaves = 1, kStepsRows = 2;
+  constexpr std::uint64_t kSaves = 1, kStepsRows = 2, kDraws = 4;
   const std::uint64_t can = call(WorkerCommand::kBegin);
-  if (can > kSaves + kStepsRows) fail(concat("says ", can, " of what it can do, which means nothing"));
+  if (can > kSaves + kStepsRows + kDraws) fail(concat("says ", can, " of what it can do, which means nothing"));
   can_save_ = (can & kSaves) != 0;
   can_step_rows_ = (can & kStepsRows) != 0;
+  can_draw_ = (can & kDraws) != 0;
   has_begun_ = true;
 }
 

@@ -7,8 +7,10 @@
 //
 // Threads, blocking and errors: as the group that it is made of.
 #pragma once
+#include <functional>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "tandem/rl/env/env_buffers.h"
@@ -31,6 +33,9 @@ class PythonAgents final : public MultiAgentGroup {
   [[nodiscard]] bool can_save() const override { return false; }
   [[nodiscard]] std::vector<std::byte> save() const override;
   void load(std::span<const std::byte> state, std::span<const AgentArrays> out) override;
+  [[nodiscard]] bool can_render() const override { return joint_->can_render(); }
+  void render(int env, Canvas& canvas) const override { joint_->render(env, canvas); }
+  void watch_ends(std::function<void(int env)> at_end) override { joint_->watch_ends(std::move(at_end)); }
 
  private:
   // An agent's place in what all share: its first leaf, action element and mask entry.

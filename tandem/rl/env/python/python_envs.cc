@@ -107,6 +107,8 @@ std::unique_ptr<MultiAgentGroup> python_agents(const MultiAgentSpec& spec, int c
   return std::make_unique<PythonAgents>(spec, in_workers(joint_spec(spec), count, workers, isolation, budget));
 }
 
+bool draws_when_asked(std::string_view id) { return id.starts_with(kGymnasium) || id.starts_with(kPettingZoo); }
+
 bool steps_by_threads(std::string_view id) { return id.starts_with(kAtari); }
 
 IsolationOptions python_isolation(IsolationOptions isolation, const std::string& id, const EnvOptionTexts& options) {

@@ -7,9 +7,10 @@
 //
 // The names are gymnasium:ID, gymnasium:MODULE:ID, whose module is imported first, and ALE/GAME-v5, which is ale_py's
 // vector environment with what is usual for Atari, whatever that package's defaults are (atari_options()). Options are
-// the keywords of gymnasium.make(): numbers, true, false, null and JSON as such, all else as text. Five belong to the
+// the keywords of gymnasium.make(): numbers, true, false, null and JSON as such, all else as text. Six belong to the
 // bridge: python.interpreter, python.wrappers (a list of "module:Class", put around each environment in this order),
-// python.vectorization (auto, loop, vector), and the limits kDeadlineOption and kMemoryOption.
+// python.vectorization (auto, loop, vector), python.metrics (names of numbers in info, or mean:NAME), and the limits
+// kDeadlineOption and kMemoryOption.
 //
 // pettingzoo:MODULE is the parallel_env() of a module, with several agents (python_agents.h); options are its keywords.
 //
@@ -47,6 +48,10 @@ inline constexpr const char* kMemoryOption = "python.memory_mb";
 [[nodiscard]] std::unique_ptr<MultiAgentGroup> python_agents(const MultiAgentSpec& spec, int count, int workers,
                                                              const IsolationOptions& isolation,
                                                              const std::shared_ptr<RestartBudget>& budget);
+
+/// Whether the option render_mode=rgb_array has such an environment draw itself. Those that one object steps draw no
+/// pictures.
+[[nodiscard]] bool draws_when_asked(std::string_view id);
 
 /// Whether one worker uses several cores for its environments.
 [[nodiscard]] bool steps_by_threads(std::string_view id);

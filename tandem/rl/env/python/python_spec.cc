@@ -97,6 +97,16 @@ void read_whole(const JsonValue& value, Whole& spec) {
     spec.render_fps = std::clamp(fps.as_double(), 0.0, 1000.0);
 }
 
+// How many there are, and what their names may be, is looked at with the spec.
+std::vector<Metric> metrics_of(const JsonValue& value) {
+  std::vector<Metric> metrics;
+  for (const JsonValue& metric : value.at("metrics").as_array())
+    metrics.push_back({.name = metric.at("name").as_string(),
+                       .help = "In its info.",
+                       .over = metric.at("over").as_string() == "steps" ? Over::kSteps : Over::kEpisodes});
+  return metrics;
+}
+
 std::variant<Spec, MultiAgentSpec> spec_of(const std::string& id, const JsonValue& value) {
   std::int64_t left = kMostElements;
   const JsonValue* agents = value.find("agents");
@@ -104,6 +114,7 @@ std::variant<Spec, MultiAgentSpec> spec_of(const std::string& id, const JsonValu
     Spec spec{.id = id};
     read_shown(value, left, spec);
     read_whole(value, spec);
+    spec.metrics = metrics_of(value);
     return spec;
   }
   MultiAgentSpec spec{.id = id};

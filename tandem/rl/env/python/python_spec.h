@@ -3,13 +3,13 @@
 //
 //   {"observation": [{"name": "obs", "kind": "box", "dtype": "float32", "shape": [4], "low": [-4.8, null, ...],
 //                     "high": null}],
-//    "action": {"type": "discrete", "n": [2]}, "mask": false, "max_episode_steps": 500, "reward_threshold": 475.0,
-//    "render_fps": 50.0, "together": false, "gymnasium": "1.4.0"}
+//    "action": {"type": "discrete", "n": [2]}, "mask": false, "metrics": [{"name": "is_success", "over": "episodes"}],
+//    "max_episode_steps": 500, "reward_threshold": 475.0, "render_fps": 50.0, "together": false, "gymnasium": "1.4.0"}
 //
 // In the place of the first three, an environment of several agents has "agents": a list of objects with these three
 // and "name". A leaf is of kind "box" (numbers) or "discrete" (choices). A bound is a number for all elements, a list,
 // or null for none; a null in a list is infinite. An action is "discrete" or "multi_discrete" with "n", or "box" with
-// two lists.
+// two lists. A metric is one over "episodes" or over "steps"; environments of several agents have none.
 //
 // Free functions on values. Threads: all. Nothing that a worker says is believed: ConfigError names what does not fit.
 #pragma once

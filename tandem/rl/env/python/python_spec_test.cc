@@ -24,8 +24,9 @@ std::string leaf(const std::string& rest) { return R"({"name": "obs", "kind": "b
 // `leaves` and the rest of a description; both as JSON.
 std::string described(const std::string& leaves, const std::string& action = R"({"type": "discrete", "n": [2]})",
                       const std::string& limit = "null") {
-  return concat(R"({"observation": [)", leaves, R"(], "action": )", action, R"(, "mask": false, "max_episode_steps": )",
-                limit, R"(, "reward_threshold": null, "render_fps": null, "together": false})");
+  return concat(R"({"observation": [)", leaves, R"(], "action": )", action,
+                R"(, "mask": false, "metrics": [], "max_episode_steps": )", limit,
+                R"(, "reward_threshold": null, "render_fps": null, "together": false})");
 }
 
 Spec read(const std::string& json) { return std::get<Spec>(read_python_spec("gymnasium:A", json).spec); }

@@ -47,6 +47,13 @@ class JointEnv:
         shown, info = self.all_shown(observations, infos, self.told(rewards, terminations, truncations))
         return shown, 0.0, not self.env.agents, False, info
 
+    @property
+    def render_mode(self):
+        return getattr(self.env, "render_mode", None)
+
+    def render(self):
+        return self.env.render()
+
     def close(self):
         self.env.close()
 

@@ -5,6 +5,8 @@ class Loop:
         self.worker, self.task = worker, worker.task
         self.envs = [self.task.make() for _ in range(self.task.count)]
         self.steps = [0] * self.task.count
+        self.ends = {}  # of environments that are drawn: how the last episode ended
+        self.metrics = Metrics(self.task.metrics, self.task.count) if self.task.metrics else None
 
     def space_owner(self):
         return self.envs[0].observation_space, self.envs[0].action_space
@@ -27,6 +29,8 @@ class Loop:
         observation, info = shown_by_reset
         self.worker.shown.write_now(e, observation, info)
         self.steps[e] = 0
+        if self.metrics:
+            self.metrics.begin(e)
 
     def anew(self, e, where, error):
         """Another environment in the place of one that failed, if the training allows it. Returns its seed."""
@@ -52,7 +56,13 @@ class Loop:
                 truncated = truncated or (rows is not None and rows[e] == LAST_STEP)
                 shown.reward[e] = reward
                 shown.terminated[e], shown.truncated[e] = bool(terminated), bool(truncated)
+                if self.metrics:
+                    told = self.metrics.of_one(e, info, terminated or truncated)
+                    if told is not None:
+                        shown.metrics[e] = told
                 if terminated or truncated:
+                    if e in self.ends:
+                        self.ends[e] = drawn(env)
                     shown.write(shown.final, e, observation)
                     self.first(e, env.reset())
                 else:
@@ -62,9 +72,31 @@ class Loop:
                 shown.end_by_failure(e)
                 self.begin(e, self.anew(e, "step %d of its episode" % (self.steps[e] + 1), error))
 
+    def draw(self):
+        """Whether all do."""
+        return all(getattr(env, "render_mode", None) == "rgb_array" for env in self.envs)
+
+    def picture(self, e, of_end):
+        if of_end:
+            return self.ends[e]
+        self.ends.setdefault(e, b"")
+        return drawn(self.envs[e])
+
     def close(self):
         for env in self.envs:
             close(env)
+
+
+def drawn(env):
+    """What it draws of itself, as the memory has pictures."""
+    picture = env.render()
+    pixels = np.asarray(picture)
+    if pixels.ndim != 3 or pixels.shape[2] != 3 or pixels.dtype != np.uint8:
+        what = type(picture).__name__
+        if isinstance(picture, np.ndarray):
+            what = "%s%s" % (pixels.dtype, list(pixels.shape))
+        raise ValueError("render() gives %s; a picture is an array of uint8 with the shape [height, width, 3]" % what)
+    return np.array(pixels.shape[:2], np.uint32).tobytes() + pixels.tobytes()
 
 
 class Together:
@@ -72,6 +104,7 @@ class Together:
 
     def __init__(self, worker):
         self.worker, self.task = worker, worker.task
+        self.metrics = Metrics(self.task.metrics, self.task.count) if self.task.metrics else None
         self.make()
 
     def make(self):
@@ -92,6 +125,8 @@ class Together:
                 observations, infos = self.reset_with([python_seed(seed) for seed in seeds])
                 self.show(observations, infos)
                 self.ended[:] = False
+                if self.metrics:
+                    self.metrics.begin()
                 return
             except FAILURES as error:
                 seeds = self.anew("reset()", error)
@@ -143,6 +178,10 @@ class Together:
         terminated, truncated = np.asarray(terminations, dtype=bool), np.asarray(truncations, dtype=bool)
         ended = terminated | truncated
         shown.reward[:], shown.terminated[:], shown.truncated[:] = rewards, terminated, truncated
+        if self.metrics:
+            told = self.metrics.of_all(infos, ended)
+            shown.metrics[ended] = told[ended]
+            self.metrics.begin(ended)
         if not ended.any():
             return self.show(observations, infos)
         if self.mode == "SameStep":

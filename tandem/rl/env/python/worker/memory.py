@@ -14,7 +14,7 @@ class Memory:
         self.words[self.SLEEPS] = 1  # for ever: it never spins
         self.requests = 0
         self.environments, self.leaves, self.elements = self.words[3], self.words[6], self.words[8]
-        self.action_type, self.mask_elements = self.words[7], self.words[9]
+        self.action_type, self.mask_elements, self.metrics = self.words[7], self.words[9], self.words[10]
         self.window = self.longs[15]
 
     def wait(self):
@@ -68,6 +68,7 @@ class Shown:
         self.mask = memory.array(10, np.uint8, (memory.mask_elements,)) if memory.mask_elements else None
         self.failures, self.start_seeds = memory.array(13, np.uint64, ()), memory.array(14, np.uint64, ())
         self.seeds = memory.array(12, np.uint64, ())
+        self.metrics = memory.array(11, np.float64, (memory.metrics,))
         self.now, self.final = [], []
         for number, leaf in enumerate(leaves):
             place = 384 + 32 * number
@@ -102,7 +103,7 @@ class Shown:
         """The step that was lost, as training code without a worker would end it."""
         for now, final in zip(self.now, self.final):
             final[row] = now[row]
-        self.reward[row], self.terminated[row], self.truncated[row] = 0, 0, 1
+        self.reward[row], self.terminated[row], self.truncated[row], self.metrics[row] = 0, 0, 1, np.nan
 
 
 

@@ -5,7 +5,7 @@ class Worker:
 
     def serve(self):
         run = {BEGIN: self.begin, RESET: self.reset, STEP: self.step, PROGRESS: lambda _: 0, GIVE: self.give,
-               TAKE: self.take, DESCRIBE: self.describe, STEP_ROWS: self.step_rows}
+               TAKE: self.take, DESCRIBE: self.describe, STEP_ROWS: self.step_rows, RENDER: self.render}
         while True:
             command, argument = self.memory.wait()
             try:
@@ -68,7 +68,9 @@ class Worker:
     def begin(self, _):
         self.shown = Shown(self.memory, self.make(), self.actions)
         # Their states cannot be saved. Objects of their own can rest beside others.
-        return 2 if isinstance(self.envs, Loop) else 0
+        if not isinstance(self.envs, Loop):
+            return 0
+        return STEPS_ROWS | (DRAWS if self.envs.draw() else 0)
 
     def describe(self, _):
         name = json.loads(self.input)["env"]
@@ -89,7 +91,8 @@ class Worker:
         fps = (getattr(one, "metadata", None) or {}).get("render_fps")
         described = getattr(one, "spec", None) or self.task.spec
         return {
-            **shown, "max_episode_steps": getattr(described, "max_episode_steps", None),
+            **shown, "metrics": Metrics.describe(self.task.metrics),
+            "max_episode_steps": getattr(described, "max_episode_steps", None),
             "reward_threshold": getattr(described, "reward_threshold", None),
             "render_fps": float(fps) if isinstance(fps, (int, float)) else None,
             "together": isinstance(envs, Together), "gymnasium": gymnasium.__version__,
@@ -108,6 +111,10 @@ class Worker:
         begin = self.memory.window
         self.envs.step(bytes(self.memory.bytes[begin:begin + self.memory.environments]))
         return 0
+
+    def render(self, which):
+        self.output, self.taken = self.envs.picture(which % END_OF_EPISODE, which >= END_OF_EPISODE), 0
+        return len(self.output)
 
     def give(self, size):
         begin = self.memory.window

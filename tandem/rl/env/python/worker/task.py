@@ -25,7 +25,9 @@ import socket
 import traceback
 
 SOCKET, MEMORY = 3, 4
-BEGIN, RESET, STEP, PROGRESS, SAVE, LOAD, GIVE, TAKE, ANSWER, DESCRIBE, STEP_ROWS = range(1, 12)
+BEGIN, RESET, STEP, PROGRESS, SAVE, LOAD, GIVE, TAKE, ANSWER, DESCRIBE, STEP_ROWS, RENDER = range(1, 13)
+SAVES, STEPS_ROWS, DRAWS = 1, 2, 4
+END_OF_EPISODE = 1 << 32
 DONE, FAILED, REFUSED, UNREADABLE, ASKS = range(5)
 REST, LAST_STEP = 0, 2
 MOST_TEXT, WINDOW = 4096, 256 << 10
@@ -63,6 +65,15 @@ def value_of(text):
         return json.loads(text)
     except ValueError:
         return text
+
+
+def texts_of(option, text, what):
+    """Of an option that is one text, or a list of such."""
+    texts = value_of(text)
+    texts = [texts] if isinstance(texts, str) else texts
+    if not isinstance(texts, list) or not all(isinstance(each, str) for each in texts):
+        raise Refused("%s is %s; it is %s, or a JSON list of such" % (option, json.dumps(texts), what))
+    return texts
 
 
 def named(path):
@@ -121,17 +132,14 @@ class Task:
         self.first, self.whole = task.get("first", 0), task.get("whole", self.count)
         self.restarts = task.get("restarts")
         options = dict(task["options"])
-        self.wrappers = value_of(options.pop("python.wrappers", "[]"))
+        self.wrappers = texts_of("python.wrappers", options.pop("python.wrappers", "[]"), "module:Class")
+        self.metrics = texts_of("python.metrics", options.pop("python.metrics", "[]"), "a name in info")
         self.vectorization = options.pop("python.vectorization", "auto")
         options.pop("python.interpreter", None)
         own = [name for name in options if name.startswith("python.")]
         if own:
-            raise Refused("there is no option '%s'; there are python.wrappers and python.vectorization" % own[0])
-        if isinstance(self.wrappers, str):
-            self.wrappers = [self.wrappers]
-        if not isinstance(self.wrappers, list) or not all(isinstance(path, str) for path in self.wrappers):
-            told = "python.wrappers is %s; it is module:Class, or a JSON list of such"
-            raise Refused(told % json.dumps(self.wrappers))
+            known = "python.wrappers, python.vectorization and python.metrics"
+            raise Refused("there is no option '%s'; there are %s" % (own[0], known))
         if self.vectorization not in ("auto", "loop", "vector"):
             raise Refused("python.vectorization is '%s'; it is auto, loop or vector" % self.vectorization)
         self.keywords = {name: value_of(value) for name, value in options.items()}
@@ -139,6 +147,8 @@ class Task:
         self.wrappers = [named(path) for path in self.wrappers]
         self.spec, self.module = None, None
         kind, _, rest = self.env.partition(":")
+        if kind == "pettingzoo" and self.metrics:
+            raise Refused("python.metrics has no effect: each agent of %s has an info of its own" % self.env)
         if kind == "pettingzoo":
             self.module = import_named(rest, self.env)
             if not hasattr(self.module, "parallel_env"):
