@@ -1,12 +1,15 @@
-// Question: how many steps a second does an env group of 64 CartPoles in Python make, in two worker processes, with
-// actions that are the same in every step?
+// Question: how many steps a second does an env group of environments in Python make, with random actions, in so many
+// worker processes?
 //
 //   python_envs_bench PYTHON SECONDS ID COUNT WORKERS
 //
-// bench/suite/python_envs.py calls it, and compares with vector environments of Python itself.
+// bench/suite/python_envs.py and python_atari.py call it, and compare with vector environments of Python itself. An
+// Atari game is stepped with the options that bench/peers/vector_step.py sets, too.
 #include <cstdlib>
 #include <iostream>
+#include <random>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "bench/timing.h"
@@ -25,25 +28,34 @@ struct Case {
   int count = 0, workers = 0;
 };
 
+constexpr int kPrepared = 16;
+
+// Of so many steps, drawn beforehand, as those of bench/peers/step_line.py.
+std::vector<std::int64_t> prepared_actions(const rl::Spec& spec, int count) {
+  std::mt19937_64 generator(0);
+  std::uniform_int_distribution<std::int64_t> one(0, std::get<rl::Discrete>(spec.action).n - 1);
+  std::vector<std::int64_t> actions;
+  for (int i = 0; i < kPrepared * count; ++i) actions.push_back(one(generator));
+  return actions;
+}
+
 void measure(const Case& its) {
   const rl::EnvOptionTexts options{{rl::kInterpreterOption, its.python}};
   rl::EnvRegistry known;
   for (rl::EnvKind& kind : rl::python_kinds({})) known.add_kind(std::move(kind));
   known.set_options(its.id, options);
   rl::IsolationOptions isolation = rl::python_isolation({}, its.id, options);
-  isolation.spin = spin_budget_for(1 + its.workers);
+  if (!rl::steps_by_threads(its.id)) isolation.spin = spin_budget_for(1 + its.workers);
   const auto group = rl::in_workers(known.spec(its.id), its.count, its.workers, isolation, nullptr);
   rl::EnvBuffers buffers(*group);
   std::vector<std::uint64_t> seeds;
-  std::vector<std::int64_t> actions;
-  for (int e = 0; e < its.count; ++e) {
-    seeds.push_back(static_cast<std::uint64_t>(e));
-    actions.push_back(e % 2);
-  }
+  for (int e = 0; e < its.count; ++e) seeds.push_back(static_cast<std::uint64_t>(e));
   group->reset(seeds, buffers.arrays());
+  const std::vector<std::int64_t> actions = prepared_actions(group->spec(), its.count);
   const auto make = [&](int steps) {
     const Clock::time_point start = Clock::now();
-    for (int step = 0; step < steps; ++step) group->step({.discrete = actions.data()}, buffers.arrays());
+    for (int step = 0; step < steps; ++step)
+      group->step({.discrete = actions.data() + step % kPrepared * its.count}, buffers.arrays());
     return seconds_since(start);
   };
   const int steps = repetitions(make(20) / 20, its.seconds);

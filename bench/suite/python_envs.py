@@ -4,7 +4,13 @@ from harness.compiled import read_lines
 from harness.model import Bench, Better, Contender, Metric, Sample, Size
 from harness.process import run
 
-PEERS = {"SubprocVecEnv": 3.0, "AsyncVectorEnv": 1.0, "SyncVectorEnv": None}
+PEERS = {
+    "SubprocVecEnv": 3.0,
+    "AsyncVectorEnv": 1.0,
+    "AsyncVectorEnv, pipes": 1.0,
+    "SyncVectorEnv": None,
+    "vector_entry_point": None,  # CartPole's own, of arrays
+}
 CASE = "CartPole-v1 x 64"
 
 
@@ -28,7 +34,7 @@ class PythonEnvs(Bench):
 
         def peer(name: str) -> Contender:
             def measure(size: Size) -> Sample:
-                words = [python, script, "CartPole-v1", 64, "--seconds", self._seconds(size)]
+                words = [python, script, "CartPole-v1", 64, "--seconds", self._seconds(size), "--only", name]
                 return read_lines(run(words, environment={"OMP_NUM_THREADS": "1"}).stdout, "1/s")[name]
 
             return Contender(name, measure)
