@@ -38,21 +38,39 @@ void print_rate(const std::string& name, const std::string& contender, double mu
          .samples = samples.size()});
 }
 
+// A product of square matrices that LibTorch hands to its BLAS.
+class Product {
+ public:
+  explicit Product(std::int64_t units)
+      : a_(at::randn({units, units})), b_(at::randn({units, units})), c_(at::empty({units, units})) {}
+  // Multiply-adds a second.
+  double rate() {
+    const double seconds = seconds_of([this] { at::mm_out(c_, a_, b_); });
+    return std::pow(static_cast<double>(a_.size(0)), 3) / seconds;
+  }
+
+ private:
+  at::Tensor a_, b_, c_;
+};
+
 // The contenders take turns, since clocks change.
 template <typename Fused, typename Definition>
-void measure(const std::string& name, double multiply_adds, Size size, const Fused& fused,
+void measure(const std::string& name, double multiply_adds, std::int64_t units, Size size, const Fused& fused,
              const Definition& definition) {
+  Product product(units);
   const double warm = seconds_of(fused);
   const int repeat = size == Size::kSmoke ? 5 : repetitions(warm, kSecondsOfACase);
-  std::vector<double> kernels, autograd, most;
+  std::vector<double> kernels, autograd, products, most;
   for (int i = 0; i < repeat; ++i) {
     kernels.push_back(seconds_of(fused));
     if (i % 5 > 0) continue;
     autograd.push_back(seconds_of(definition));
+    products.push_back(multiply_adds / product.rate());
     if (const double rate = core_peak(); rate > 0) most.push_back(multiply_adds / rate);
   }
   print_rate(name, "tandem", multiply_adds, kernels);
   print_rate(name, "autograd", multiply_adds, autograd);
+  print_rate(name, "mm", multiply_adds, products);
   if (!most.empty()) print_rate(name, "peak", multiply_adds, most);
 }
 
@@ -82,24 +100,12 @@ int run_case(const SacSizes& sizes, Size size) {
     return 1;
   }
   measure(
-      concat("critics ", name), update.multiply_adds_of_critics(), size, [&] { update.fuse_critics(); },
-      [&] { definition.differentiate_critics(); });
+      concat("critics ", name), update.multiply_adds_of_critics(), sizes.hidden[0], size,
+      [&] { update.fuse_critics(); }, [&] { definition.differentiate_critics(); });
   measure(
-      concat("update ", name), update.multiply_adds(), size, [&] { update.fuse(); },
+      concat("update ", name), update.multiply_adds(), sizes.hidden[0], size, [&] { update.fuse(); },
       [&] { definition.differentiate(); });
   return 0;
-}
-
-// A product that LibTorch hands to its BLAS, of matrices that stay in the cache.
-void run_product(std::int64_t units, Size size) {
-  const at::Tensor a = at::randn({units, units}), b = at::randn({units, units});
-  at::Tensor c = at::empty({units, units});
-  const auto multiply = [&] { at::mm_out(c, a, b); };
-  multiply();
-  std::vector<double> seconds;
-  const int repeat = size == Size::kSmoke ? 5 : repetitions(seconds_of(multiply), kSecondsOfACase / 4);
-  for (int i = 0; i < repeat; ++i) seconds.push_back(seconds_of(multiply));
-  print_rate(concat("product ", units), "mm", std::pow(static_cast<double>(units), 3), seconds);
 }
 
 int run_all(Size size) {
@@ -109,7 +115,6 @@ int run_all(Size size) {
                                SacSizes{3, 1, 256, {64, 64}}, SacSizes{3, 1, 128, {64, 64}}}) {
     wrong |= run_case(each, size);
   }
-  for (const std::int64_t units : {64, 256, 512}) run_product(units, size);
   return wrong;
 }
 

@@ -24,7 +24,7 @@ struct SacSizes {
 
 class SacUpdate {
  public:
-  explicit SacUpdate(const SacSizes& sizes, rl::Compute compute = rl::Compute::kReal);
+  explicit SacUpdate(const SacSizes& sizes, rl::Compute compute = rl::Compute::kFloat32);
 
   /// One update each, of the parameters as they are; the sum of the critics' losses.
   double fuse();

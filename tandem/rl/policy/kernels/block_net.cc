@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "tandem/base/check.h"
 
@@ -78,6 +79,7 @@ void write_lane_sums(const Real* lanes, std::int64_t rows, Real* sums) {
 template <typename Real>
 BlockNet<Real>::BlockNet(const Mlp& mlp, const BlockKernels<Real>& kernels, const Options& options)
     : kernels_(kernels), activation_(mlp.options().activation) {
+  TANDEM_CHECK((std::is_same_v<Real, float>) || options.compute == Compute::kFloat32, "float64 is not rounded");
   for (std::size_t i = 0; i < mlp.layers().size(); ++i) layers_.push_back(make_layer(mlp, i, options));
 }
 
@@ -86,11 +88,12 @@ typename BlockNet<Real>::Layer BlockNet<Real>::make_layer(const Mlp& mlp, std::s
   const torch::nn::Linear& linear = mlp.layers()[i];
   const std::int64_t inputs = linear->weight.size(1), outputs = linear->weight.size(0);
   const bool activated = mlp.is_activated(i), has_norm = activated && !mlp.norms().empty();
-  const Along along = choose(inputs, outputs, i == 0 ? options.rows : InputRows::kMissing);
+  const bool rounds = options.compute != Compute::kFloat32 && Bfloat16Layer::pays(inputs, outputs);
+  const Along along = rounds ? Along::kInputs : choose(inputs, outputs, i == 0 ? options.rows : InputRows::kMissing);
   const std::int64_t numbers = options.blocks * padded(outputs) * kBlock;
   const auto where = [](bool wanted, std::int64_t count) { return AlignedArray<Real>(wanted ? count : 0); };
   const bool sums = options.passes == Passes::kForwardAndBackward;
-  const std::int64_t weights = along == Along::kInputs ? outputs * padded(inputs) : inputs * padded(outputs);
+  const std::int64_t weights = along == Along::kInputs ? padded(outputs) * padded(inputs) : inputs * padded(outputs);
   return {.weight = linear->weight,
           .bias = linear->bias,
           .scale = has_norm ? mlp.norms()[i]->weight : at::Tensor(),
@@ -106,7 +109,8 @@ typename BlockNet<Real>::Layer BlockNet<Real>::make_layer(const Mlp& mlp, std::s
           .weight_sum = where(sums, weights),
           .bias_sum = where(sums, outputs * kPanel),
           .scale_sum = where(sums && has_norm, outputs * kPanel),
-          .shift_sum = where(sums && has_norm, outputs * kPanel)};
+          .shift_sum = where(sums && has_norm, outputs * kPanel),
+          .rounded = rounds ? std::make_unique<Bfloat16Layer>(inputs, outputs, options.compute) : nullptr};
 }
 
 // In multiply-adds of vectors a sample; a transposition takes about three a panel, and a single panel's sums wait for
@@ -157,24 +161,62 @@ NormBlock<Real> BlockNet<Real>::norm_block(Layer& layer, std::int64_t block) con
 }
 
 template <typename Real>
+void BlockNet<Real>::take_parameters() {
+  if constexpr (std::is_same_v<Real, float>) {
+    for (const Layer& layer : layers_) {
+      if (layer.rounded) layer.rounded->take(layer.weight.template const_data_ptr<Real>());
+    }
+  }
+}
+
+// The product W x + b.
+template <typename Real>
+void BlockNet<Real>::multiply(const Layer& layer, const Real* below, Real* to) const {
+  const Real* const bias = layer.bias.template const_data_ptr<Real>();
+  if constexpr (std::is_same_v<Real, float>) {
+    if (layer.rounded) return layer.rounded->forward(below, padded(samples_), bias, to);
+  }
+  kernels_.multiply({.rows = layer.outputs,
+                     .columns = padded(samples_),
+                     .depth = layer.inputs,
+                     .a = layer.weight.template const_data_ptr<Real>(),
+                     .a_row = layer.inputs,
+                     .a_depth = 1,
+                     .b = below,
+                     .b_stride = kBlock,
+                     .c = to,
+                     .c_stride = kBlock,
+                     .start = Product<Real>::Start::kBias,
+                     .bias = bias});
+}
+
+template <typename Real>
+void BlockNet<Real>::multiply_back(const Layer& layer, const Real* gradient, const OfInput& to) const {
+  if constexpr (std::is_same_v<Real, float>) {
+    if (layer.rounded)
+      return layer.rounded->to_inputs(gradient, padded(samples_), to.begin, to.count, to.columns, to.start);
+  }
+  kernels_.multiply({.rows = to.count,
+                     .columns = padded(samples_),
+                     .depth = layer.outputs,
+                     .a = layer.weight.template const_data_ptr<Real>() + to.begin,
+                     .a_row = 1,
+                     .a_depth = layer.inputs,
+                     .b = gradient,
+                     .b_stride = kBlock,
+                     .c = to.columns,
+                     .c_stride = kBlock,
+                     .start = to.start});
+}
+
+template <typename Real>
 void BlockNet<Real>::forward(const BlockInput<Real>& input, std::int64_t block, std::int64_t samples) {
   samples_ = samples;
   const Real* below = input.columns;
   for (Layer& layer : layers_) {
     Real* const argument_of = argument(layer, block);
     Real* const output_of = layer.output.data() + layer.at(block);
-    kernels_.multiply({.rows = layer.outputs,
-                       .columns = padded(samples_),
-                       .depth = layer.inputs,
-                       .a = layer.weight.template const_data_ptr<Real>(),
-                       .a_row = layer.inputs,
-                       .a_depth = 1,
-                       .b = below,
-                       .b_stride = kBlock,
-                       .c = layer.has_norm() ? layer.normal.data() + layer.at(block) : argument_of,
-                       .c_stride = kBlock,
-                       .start = Product<Real>::Start::kBias,
-                       .bias = layer.bias.template const_data_ptr<Real>()});
+    multiply(layer, below, layer.has_norm() ? layer.normal.data() + layer.at(block) : argument_of);
     if (layer.has_norm()) kernels_.normalize(norm_block(layer, block), argument_of);
     if (layer.activated) {
       for_samples(layer.outputs, samples_, [&](std::int64_t begin, std::int64_t count) {
@@ -213,17 +255,7 @@ void BlockNet<Real>::backward(const BlockInput<Real>& input, std::int64_t block,
     }
     const OfInput to = i == 0 ? of_input : OfInput{scratch.of_hidden[i % 2].data(), 0, layer.inputs};
     if (to.columns == nullptr) return;
-    kernels_.multiply({.rows = to.count,
-                       .columns = padded(samples_),
-                       .depth = layer.outputs,
-                       .a = layer.weight.template const_data_ptr<Real>() + to.begin,
-                       .a_row = 1,
-                       .a_depth = layer.inputs,
-                       .b = gradient,
-                       .b_stride = kBlock,
-                       .c = to.columns,
-                       .c_stride = kBlock,
-                       .start = to.start});
+    multiply_back(layer, gradient, to);
     gradient = to.columns;
   }
 }
@@ -233,6 +265,10 @@ void BlockNet<Real>::backward(const BlockInput<Real>& input, std::int64_t block,
 template <typename Real>
 void BlockNet<Real>::add_to_weights(Layer& layer, const BlockInput<Real>& input, const Real* gradient,
                                     Real* transposed) const {
+  if constexpr (std::is_same_v<Real, float>) {
+    if (layer.rounded)
+      return layer.rounded->add_to_weights(gradient, input.columns, padded(samples_), layer.weight_sum.data());
+  }
   const bool along_inputs = layer.along == Along::kInputs;
   const std::int64_t width = along_inputs ? layer.inputs : layer.outputs;
   const Real* across = along_inputs ? input.rows : nullptr;

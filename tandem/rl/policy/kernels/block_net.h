@@ -9,8 +9,11 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
+#include "tandem/rl/policy/kernels/bfloat16_kernels.h"
+#include "tandem/rl/policy/kernels/bfloat16_layer.h"
 #include "tandem/rl/policy/kernels/mlp_kernels.h"
 #include "tandem/rl/policy/mlp_policy.h"
 
@@ -64,9 +67,13 @@ class BlockNet {
     std::int64_t blocks = 1;  // whose activations are kept for backward()
     InputRows rows = InputRows::kGiven;
     Passes passes = Passes::kForwardAndBackward;
+    Compute compute = Compute::kFloat32;
   };
+  /// Throws as bfloat16_kernels() does, and InvariantError for a Compute other than kFloat32 where `Real` is double.
   BlockNet(const Mlp& mlp, const BlockKernels<Real>& kernels, const Options& options);
 
+  /// To be called when parameters have changed, before forward(): rounds them, for a Compute other than kFloat32.
+  void take_parameters();
   /// Sums of gradients begin at zero.
   void begin();
   /// Runs the layers for the first `samples` of a block, at most kBlock. `block`: where activations are kept.
@@ -105,6 +112,7 @@ class BlockNet {
     AlignedArray<Real> output, before, normal, inverse_deviation;
     AlignedArray<Real> weight_sum;                      // [outputs, inputs] or [inputs, outputs], rows padded
     AlignedArray<Real> bias_sum, scale_sum, shift_sum;  // [outputs, kPanel]: sums over every kPanel-th sample
+    std::unique_ptr<Bfloat16Layer> rounded;             // for products of bfloat16
 
     [[nodiscard]] bool has_norm() const { return scale.defined(); }
     [[nodiscard]] std::int64_t at(std::int64_t block) const { return block * padded(outputs) * kBlock; }
@@ -113,6 +121,8 @@ class BlockNet {
   [[nodiscard]] static Along choose(std::int64_t inputs, std::int64_t outputs, InputRows rows);
   [[nodiscard]] Real* argument(Layer& layer, std::int64_t block) const;
   [[nodiscard]] NormBlock<Real> norm_block(Layer& layer, std::int64_t block) const;
+  void multiply(const Layer& layer, const Real* below, Real* to) const;
+  void multiply_back(const Layer& layer, const Real* gradient, const OfInput& to) const;
   void multiply_by_slope(Layer& layer, std::int64_t block, Real* gradient) const;
   void add_to_weights(Layer& layer, const BlockInput<Real>& input, const Real* gradient, Real* transposed) const;
   static void write(const Layer& layer, ParameterGradients parameters);

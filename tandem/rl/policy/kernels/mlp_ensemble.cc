@@ -6,16 +6,12 @@
 #include <cstring>
 
 #include "tandem/base/check.h"
-#include "tandem/base/error.h"
-#include "tandem/rl/policy/names.h"
 
 // The plan: rows are cut into blocks of kBlock samples. A net goes through all blocks before the next net does, so that
 // its weights stay in the second-level cache. forward() leaves the input and the activations of each block for
 // backward(); without backward passes all blocks share the memory of one.
 namespace tandem::rl {
 namespace {
-
-constexpr Names<2> kComputes{"float32", "bfloat16"};
 
 bool same_shape(const Mlp::Options& a, const Mlp::Options& b) {
   return a.sizes == b.sizes && a.activation == b.activation && a.last == b.last && a.norm == b.norm;
@@ -26,6 +22,7 @@ std::vector<BlockNet<Real>> make_nets(const std::vector<const Mlp*>& mlps,
                                       const typename MlpEnsemble<Real>::Options& options) {
   TANDEM_CHECK(!mlps.empty() && !mlps[0]->layers().empty(), "an ensemble of ", mlps.size(), " nets needs a layer");
   TANDEM_CHECK(options.max_rows > 0, "max_rows is ", options.max_rows);
+  require_compute(options.compute, options.set);
   std::vector<BlockNet<Real>> nets;
   nets.reserve(mlps.size());
   for (const Mlp* mlp : mlps) {
@@ -33,21 +30,13 @@ std::vector<BlockNet<Real>> make_nets(const std::vector<const Mlp*>& mlps,
     nets.emplace_back(
         *mlp, block_kernels<Real>(options.set),
         typename BlockNet<Real>::Options{.blocks = options.passes == Passes::kForward ? 1 : blocks_of(options.max_rows),
-                                         .passes = options.passes});
+                                         .passes = options.passes,
+                                         .compute = options.compute});
   }
   return nets;
 }
 
 }  // namespace
-
-const char* name_of(Compute compute) { return name_in(kComputes, compute); }
-
-Compute compute(std::string_view name) { return value_in<Compute>(kComputes, name, "compute"); }
-
-void require_compute(Compute compute, InstructionSet) {
-  if (compute == Compute::kReal) return;
-  throw ConfigError("compute bfloat16: this build has no products in bfloat16; use float32");
-}
 
 template <typename Real>
 MlpEnsemble<Real>::MlpEnsemble(const std::vector<const Mlp*>& nets, const Options& options)
@@ -62,7 +51,6 @@ MlpEnsemble<Real>::MlpEnsemble(const std::vector<const Mlp*>& nets, const Option
       of_input_rows_(options.passes == Passes::kForward ? 0 : options.max_rows * features()),
       transposed_(kBlock * row_stride(std::max(features(), outputs()))),
       scratch_(options.passes == Passes::kForward ? 0 : std::ranges::max(nets[0]->options().sizes)) {
-  require_compute(options.compute, options.set);
   TANDEM_CHECK(options.second_features >= 0 && options.second_features <= features(), "second_features is ",
                options.second_features, " of ", features());
 }
@@ -139,6 +127,7 @@ const Real* MlpEnsemble<Real>::forward(const Rows& input_rows, std::int64_t rows
   for_blocks([&](const Block& block) { take(input_rows, block); });
   Real* of_net = output_.data();
   for (BlockNet<Real>& net : nets_) {
+    net.take_parameters();
     for_blocks([&](const Block& block) {
       net.forward(input(block), block.kept, block.samples);
       give(net.output(block.kept), block, outputs(), of_net);

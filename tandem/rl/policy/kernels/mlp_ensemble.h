@@ -16,26 +16,14 @@
 // Threads: single-thread, the replica's. Ownership: the nets are not owned and must outlive the object.
 #pragma once
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
 #include "tandem/base/cpu.h"
+#include "tandem/rl/policy/kernels/bfloat16_kernels.h"
 #include "tandem/rl/policy/kernels/block_net.h"
 #include "tandem/rl/policy/mlp_policy.h"
 
 namespace tandem::rl {
-
-/// The numbers that products of matrices multiply. Sums, activations, parameters and gradients are `Real` in both.
-/// kBfloat16: both factors are rounded to bfloat16 (8 bits of precision), products are summed in float32.
-enum class Compute { kReal, kBfloat16 };
-
-/// "float32" (kReal) or "bfloat16".
-[[nodiscard]] const char* name_of(Compute compute);
-/// The Compute of that name. Throws ConfigError listing the names.
-[[nodiscard]] Compute compute(std::string_view name);
-/// Throws ConfigError that names what is missing when this processor cannot multiply bfloat16, or when `set` is not
-/// the one that holds such products (kAvx512).
-void require_compute(Compute compute, InstructionSet set);
 
 /// The part of the input that backward() differentiates with respect to.
 enum class InputGradient { kNone, kWhole, kSecond };
@@ -51,7 +39,7 @@ class MlpEnsemble {
     /// kForward: target networks, whose activations are not kept either.
     Passes passes = Passes::kForwardAndBackward;
     InstructionSet set = InstructionSet::kPortable;
-    Compute compute = Compute::kReal;
+    Compute compute = Compute::kFloat32;
   };
 
   /// `nets`: at least one, on the CPU and of `Real`, with equal Mlp::Options but for gains and at least one layer.
