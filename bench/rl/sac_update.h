@@ -17,13 +17,17 @@
 
 namespace tandem::bench {
 
+/// Features of an observation, components of an action, rows of a batch, units of each hidden layer.
 struct SacSizes {
   std::int64_t observation, action, rows;
   std::vector<std::int64_t> hidden;
 };
 
+/// Networks, optimizers, one batch and its noise. The two ways to update are given the same start and are told apart by
+/// rounding alone, so each object goes one of them and two objects are compared.
 class SacUpdate {
  public:
+  /// Parameters, batch and noise follow from LibTorch's default generator.
   explicit SacUpdate(const SacSizes& sizes, rl::Compute compute = rl::Compute::kFloat32);
 
   /// One update each, of the parameters as they are; the sum of the critics' losses.

@@ -12,6 +12,8 @@
 #include "tandem/rl/algo/ppo/ppo_run.h"
 #include "tandem/rl/env/env_registry.h"
 #include "tandem/rl/env/mujoco/mujoco_envs.h"
+#include "tandem/rl/policy/kernels/mlp_ensemble.h"
+#include "tandem/rl/policy/kernels/squashed_normal_gradient.h"
 #include "tandem/rl/policy/mlp_policy.h"
 
 namespace tandem::rl {
@@ -101,6 +103,27 @@ INSTANTIATE_TEST_SUITE_P(Tasks, RolloutAllocationsTest, ::testing::ValuesIn(task
   std::erase(name, '-');
   return name;
 });
+
+// Not even LibTorch does in the passes of an off-policy update, the first ones included.
+TEST(KernelAllocationsTest, PassesOfAnEnsembleAllocateNothing) {
+  constexpr std::int64_t kRows = 70, kAction = 2;
+  const Mlp::Options sizes{.sizes = {9, 32, 40, 2 * kAction}, .norm = Mlp::Norm::kLayer};
+  const Mlp first(sizes, at::detail::createCPUGenerator(1)), second(sizes, at::detail::createCPUGenerator(2));
+  for (const Mlp* net : {&first, &second}) {
+    for (at::Tensor parameter : net->parameters()) parameter.mutable_grad() = at::zeros_like(parameter);
+  }
+  const std::vector<float> rows(kRows * 9, 0.5F), of_output(2 * kRows * 2 * kAction, 0.1F);
+  MlpEnsemble<float> ensemble({&first, &second}, {.max_rows = kRows, .second_features = kAction});
+  SquashedNormalGradient<float> draws(kAction, kRows, {}, InstructionSet::kPortable);
+  AllocationCount count;
+  const float* output = ensemble.forward({.first = rows.data(), .second = rows.data()}, kRows);
+  draws.forward(output, rows.data(), kRows);
+  use(draws.backward(rows.data(), rows.data()));
+  use(ensemble.backward(of_output.data(), ParameterGradients::kAdd, InputGradient::kSecond));
+  count.stop();
+  EXPECT_EQ(count.ours(), 0) << count.where();
+  EXPECT_EQ(count.others(), 0);
+}
 
 ImpalaSetup impala() {
   ImpalaSetup setup;

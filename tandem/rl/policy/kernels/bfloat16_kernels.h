@@ -16,8 +16,8 @@
 
 namespace tandem::rl {
 
-/// What the products of matrices multiply. Sums, activations, parameters and gradients are float32 in all of them.
-/// Layers with fewer than 32 inputs or outputs multiply float32 in all of them, too.
+/// The numbers that products of matrices multiply. Sums, activations, parameters and gradients are float32 in all of
+/// them. Layers with fewer than 32 inputs or outputs multiply float32 in all of them, too.
 enum class Compute {
   kFloat32,
   kBfloat16,       // by AVX-512 BF16

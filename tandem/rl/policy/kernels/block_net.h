@@ -19,7 +19,7 @@
 
 namespace tandem::rl {
 
-/// What backward() does with the .grad of the parameters.
+/// Names what backward() does with the .grad of the parameters.
 enum class ParameterGradients { kLeave, kOverwrite, kAdd };
 
 /// The floats from one sample to the next where samples lie as rows of `features`: not a multiple of the cache's page,
@@ -42,8 +42,10 @@ struct BackwardScratch {
   explicit BackwardScratch(std::int64_t widest)
       : of_hidden{AlignedArray<Real>(padded(widest) * kBlock), AlignedArray<Real>(padded(widest) * kBlock)},
         transposed(kBlock * row_stride(widest)) {}
-  AlignedArray<Real> of_hidden[2];  // derivatives with respect to the outputs of two neighbouring layers in turn
-  AlignedArray<Real> transposed;    // [kBlock, widest]
+  // Derivatives with respect to the outputs of two neighbouring layers in turn, [widest, kBlock].
+  AlignedArray<Real> of_hidden[2];
+  // [kBlock, row_stride(widest)].
+  AlignedArray<Real> transposed;
 };
 
 /// The input of a net for one block.
@@ -51,13 +53,17 @@ template <typename Real>
 struct BlockInput {
   /// [features, kBlock].
   const Real* columns = nullptr;
-  /// The same, [kBlock, row_stride(features)], with zeros or finite numbers in the padding; null: it has to be made.
+  /// Its rows, [kBlock, row_stride(features)], with zeros or finite numbers in the padding; null: they have to be made.
   const Real* rows = nullptr;
 };
 
 /// kForward takes no memory for gradients.
 enum class Passes { kForward, kForwardAndBackward };
 
+/// One MLP and the memory for its passes. For each block: forward(), then whatever turns outputs into derivatives, then
+/// backward(), before or after the forward passes of other blocks; finish() after the last. What the caller changes of
+/// the parameters in between has an effect on backward() but not on the activations, so the two would not fit. `Real`:
+/// the dtype of the parameters, float or double.
 template <typename Real>
 class BlockNet {
  public:
@@ -85,6 +91,7 @@ class BlockNet {
   struct OfInput {
     Real* columns = nullptr;  // null: not wanted
     std::int64_t begin = 0, count = 0;
+    // kKeep adds to what is there: several nets share an input.
     typename Product<Real>::Start start = Product<Real>::Start::kZero;
   };
   /// Adds the part of a block to the sums of gradients, where `parameters` asks for them. `gradient` [outputs, kBlock]:
@@ -103,16 +110,20 @@ class BlockNet {
   // Vectors of the weights' gradient go along its inputs, or along its outputs: whichever takes fewer operations.
   enum class Along { kInputs, kOutputs };
   struct Layer {
-    at::Tensor weight, bias, scale, shift;  // scale and shift of the norm; undefined without
+    // Scale and shift are those of the norm, undefined without one.
+    at::Tensor weight, bias, scale, shift;
     std::int64_t inputs, outputs;
     bool activated;
     Along along;
     // [blocks, padded outputs, kBlock] each: the result; the activation's argument, where the slope needs it; with a
     // norm, the sums before scale and shift, normalised. And 1 / deviation, [blocks, kBlock].
     AlignedArray<Real> output, before, normal, inverse_deviation;
-    AlignedArray<Real> weight_sum;                      // [outputs, inputs] or [inputs, outputs], rows padded
-    AlignedArray<Real> bias_sum, scale_sum, shift_sum;  // [outputs, kPanel]: sums over every kPanel-th sample
-    std::unique_ptr<Bfloat16Layer> rounded;             // for products of bfloat16
+    // Sums over blocks: [outputs, inputs] or [inputs, outputs], rows padded.
+    AlignedArray<Real> weight_sum;
+    // [outputs, kPanel] each: sums over every kPanel-th sample.
+    AlignedArray<Real> bias_sum, scale_sum, shift_sum;
+    // The layer's products where they are those of bfloat16, or null.
+    std::unique_ptr<Bfloat16Layer> rounded;
 
     [[nodiscard]] bool has_norm() const { return scale.defined(); }
     [[nodiscard]] std::int64_t at(std::int64_t block) const { return block * padded(outputs) * kBlock; }
@@ -129,7 +140,8 @@ class BlockNet {
 
   const BlockKernels<Real>& kernels_;
   const Activation activation_;
-  std::int64_t samples_ = 0;  // of the block at hand
+  // Samples of the block at hand.
+  std::int64_t samples_ = 0;
   std::vector<Layer> layers_;
 };
 

@@ -121,26 +121,47 @@ void MlpEnsemble<Real>::take_derivatives(const Real* rows, const Block& block) {
 }
 
 template <typename Real>
-const Real* MlpEnsemble<Real>::forward(const Rows& input_rows, std::int64_t rows) {
+void MlpEnsemble<Real>::take(const Rows& input, std::int64_t rows) {
   TANDEM_CHECK(rows > 0 && rows <= options_.max_rows, rows, " rows of at most ", options_.max_rows);
   rows_ = rows;
-  for_blocks([&](const Block& block) { take(input_rows, block); });
-  Real* of_net = output_.data();
-  for (BlockNet<Real>& net : nets_) {
-    net.take_parameters();
-    for_blocks([&](const Block& block) {
-      net.forward(input(block), block.kept, block.samples);
-      give(net.output(block.kept), block, outputs(), of_net);
-    });
-    of_net += rows_ * outputs();
+  for_blocks([&](const Block& block) { take(input, block); });
+}
+
+// All blocks through one net, whose outputs go to [rows, outputs].
+template <typename Real>
+void MlpEnsemble<Real>::run(BlockNet<Real>& net, Real* output) {
+  net.take_parameters();
+  for_blocks([&](const Block& block) {
+    net.forward(input(block), block.kept, block.samples);
+    give(net.output(block.kept), block, outputs(), output);
+  });
+}
+
+template <typename Real>
+const Real* MlpEnsemble<Real>::forward(const Rows& input, std::int64_t rows) {
+  take(input, rows);
+  for (std::size_t i = 0; i < nets_.size(); ++i)
+    run(nets_[i], output_.data() + static_cast<std::int64_t>(i) * rows * outputs());
+  can_go_back_ = options_.passes == Passes::kForwardAndBackward;
+  return output_.data();
+}
+
+template <typename Real>
+const Real* MlpEnsemble<Real>::forward(const Rows& input, std::int64_t rows, std::span<const std::size_t> chosen) {
+  TANDEM_CHECK(chosen.size() <= nets_.size(), chosen.size(), " of ", nets_.size(), " nets");
+  take(input, rows);
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    TANDEM_CHECK(chosen[i] < nets_.size(), "net ", chosen[i], " of ", nets_.size());
+    run(nets_[chosen[i]], output_.data() + static_cast<std::int64_t>(i) * rows * outputs());
   }
+  can_go_back_ = false;
   return output_.data();
 }
 
 template <typename Real>
 const Real* MlpEnsemble<Real>::backward(const Real* of_output, ParameterGradients parameters,
                                         InputGradient input_part) {
-  TANDEM_CHECK(options_.passes == Passes::kForwardAndBackward && rows_ > 0, "backward() without a forward() to follow");
+  TANDEM_CHECK(can_go_back_, "backward() without a forward() of all nets to follow");
   const bool second = input_part == InputGradient::kSecond;
   const std::int64_t width = second ? options_.second_features : features();
   for (BlockNet<Real>& net : nets_) {

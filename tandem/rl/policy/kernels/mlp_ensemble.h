@@ -15,7 +15,9 @@
 //
 // Threads: single-thread, the replica's. Ownership: the nets are not owned and must outlive the object.
 #pragma once
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "tandem/base/cpu.h"
@@ -58,6 +60,9 @@ class MlpEnsemble {
   /// Runs all nets over `rows` rows, at least one. Returns [nets, rows, outputs], valid until the next forward().
   /// Throws InvariantError when rows > max_rows.
   const Real* forward(const Rows& input, std::int64_t rows);
+  /// Runs some of the nets, in the order of `chosen`, as REDQ's targets need: returns [chosen, rows, outputs].
+  /// backward() does not follow it.
+  const Real* forward(const Rows& input, std::int64_t rows, std::span<const std::size_t> chosen);
 
   /// Differentiates a loss whose derivatives with respect to the outputs of the last forward() are given, [nets, rows,
   /// outputs], by the parameters and by the input, each where asked. It may be called several times for one forward();
@@ -75,29 +80,37 @@ class MlpEnsemble {
   // A part of the rows at hand.
   struct Block {
     std::int64_t number, first_row, samples;
-    std::int64_t kept;  // where its activations are
+    // Where the nets keep its activations.
+    std::int64_t kept;
   };
   template <typename Work>
   void for_blocks(const Work& work) const;
   [[nodiscard]] BlockInput<Real> input(const Block& block) const;
   [[nodiscard]] Real* of_input(const Block& block) { return of_input_.data() + block.number * columns_of_block(); }
   [[nodiscard]] std::int64_t columns_of_block() const { return padded(features()) * kBlock; }
+  void take(const Rows& input, std::int64_t rows);
   void take(const Rows& input, const Block& block);
+  void run(BlockNet<Real>& net, Real* output);
   void take_derivatives(const Real* rows, const Block& block);
   void give(const Real* columns, const Block& block, std::int64_t width, Real* rows);
 
   const Options options_;
   const BlockKernels<Real>& kernels_;
-  std::int64_t rows_ = 0;  // of the last forward()
+  // Rows of the last forward(), and whether its activations are there for backward().
+  std::int64_t rows_ = 0;
+  bool can_go_back_ = false;
   std::vector<BlockNet<Real>> nets_;
   // The input of each block as rows, [blocks, kBlock, row_stride(features)], and transposed, [blocks, features,
   // kBlock].
   AlignedArray<Real> input_rows_, input_columns_;
-  AlignedArray<Real> output_;         // [nets, max_rows, outputs]
-  AlignedArray<Real> of_output_;      // [outputs, kBlock]
-  AlignedArray<Real> of_input_;       // [blocks, features, kBlock]
-  AlignedArray<Real> of_input_rows_;  // [max_rows, features]
-  AlignedArray<Real> transposed_;     // [kBlock, row_stride(features or outputs)]
+  // [nets, max_rows, outputs].
+  AlignedArray<Real> output_;
+  // The derivatives of the block at hand, [outputs, kBlock].
+  AlignedArray<Real> of_output_;
+  // The gradient of the input, as blocks, [blocks, features, kBlock], and as the rows that backward() returns.
+  AlignedArray<Real> of_input_, of_input_rows_;
+  // Scratch for transposing the rows of a block, [kBlock, row_stride(features or outputs)].
+  AlignedArray<Real> transposed_;
   BackwardScratch<Real> scratch_;
 };
 

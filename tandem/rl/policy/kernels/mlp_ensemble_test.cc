@@ -202,6 +202,9 @@ TEST_F(MlpEnsembleTest, ANetsBitsDoNotDependOnTheOthers) {
   MlpEnsemble<float> all = setup.ensemble<float>(set), kept = setup.ensemble<float>(set, Passes::kForward);
   const at::Tensor together = copy_of(all.forward(setup.rows<float>(), 130), {3, 130});
   EXPECT_TRUE(copy_of(kept.forward(setup.rows<float>(), 130), {3, 130}).equal(together));
+  const std::vector<std::size_t> chosen{2, 0};
+  EXPECT_TRUE(
+      copy_of(kept.forward(setup.rows<float>(), 130, chosen), {2, 130}).equal(at::stack({together[2], together[0]})));
   all.backward(setup.of_output.const_data_ptr<float>(), ParameterGradients::kOverwrite, InputGradient::kNone);
   const std::vector<at::Tensor> gradients = setup.gradients();
   for (std::size_t i = 0; i < 3; ++i) {
@@ -256,6 +259,10 @@ TEST_F(MlpEnsembleTest, WhatCannotBeIsADefectOfTheCaller) {
   MlpEnsemble<float> forward_only = setup.ensemble<float>(InstructionSet::kPortable, Passes::kForward);
   forward_only.forward(setup.rows<float>(), 8);
   EXPECT_THROW(forward_only.backward(of_output, ParameterGradients::kLeave, InputGradient::kWhole), InvariantError);
+  const std::vector<std::size_t> second{1}, third{2};
+  ensemble.forward(setup.rows<float>(), 8, second);
+  EXPECT_THROW(ensemble.backward(of_output, ParameterGradients::kLeave, InputGradient::kWhole), InvariantError);
+  EXPECT_THROW(ensemble.forward(setup.rows<float>(), 8, third), InvariantError);
   const Mlp wider({.sizes = {4, 9, 1}}, at::detail::createCPUGenerator(1));
   EXPECT_THROW(MlpEnsemble<float>({setup.nets[0].get(), &wider}, {.max_rows = 8}), InvariantError);
 }

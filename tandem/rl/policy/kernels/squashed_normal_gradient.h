@@ -45,10 +45,14 @@ class SquashedNormalGradient {
   const BlockKernels<Real>& kernels_;
   const std::int64_t size_, max_rows_;
   const LogStdRange range_;
-  std::int64_t rows_ = 0;  // of the last forward(); 0 after backward()
+  // Rows of the last forward(), 0 after backward().
+  std::int64_t rows_ = 0;
+  // The columns of all blocks, on which the loops work.
   AlignedArray<Real> columns_;
-  AlignedArray<Real> action_, log_prob_, of_head_;  // rows
-  AlignedArray<Real> of_action_, of_log_prob_;      // [kBlock]
+  // Rows, as the caller sees them.
+  AlignedArray<Real> action_, log_prob_, of_head_;
+  // [kBlock] each.
+  AlignedArray<Real> of_action_, of_log_prob_;
 };
 
 extern template class SquashedNormalGradient<float>;
