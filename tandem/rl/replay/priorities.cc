@@ -64,10 +64,13 @@ double Priorities::weight(std::int64_t row, double beta) const {
   return std::pow(static_cast<double>(rows()) * chance, -beta);
 }
 
+// They lie in one piece, or in two around the tree's end. A million are copied in a snapshot, so they go as pieces.
 std::vector<double> Priorities::shares() const {
-  std::vector<double> shares;
-  shares.reserve(static_cast<std::size_t>(rows()));
-  for (std::int64_t row = first_ * envs_; row < end_ * envs_; ++row) shares.push_back(tree_.get(leaf_of(row)));
+  std::vector<double> shares(static_cast<std::size_t>(rows()));
+  const std::span<const double> leaves = tree_.leaves();
+  const std::size_t begin = leaf_of(first_ * envs_), until_end = std::min(shares.size(), leaves.size() - begin);
+  std::ranges::copy(leaves.subspan(begin, until_end), shares.begin());
+  std::ranges::copy(leaves.first(shares.size() - until_end), shares.begin() + static_cast<std::ptrdiff_t>(until_end));
   return shares;
 }
 

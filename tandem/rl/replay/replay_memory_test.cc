@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tandem/base/error.h"
+#include "tandem/base/testing/address_sanitizer.h"
 #include "tandem/base/testing/message_of.h"
 #include "tandem/base/testing/temporary_folder.h"
 #include "tandem/rl/replay/testing/draw.h"
@@ -15,14 +16,6 @@
 
 namespace tandem::rl {
 namespace {
-
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#define TANDEM_SHADOWED_MEMORY
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define TANDEM_SHADOWED_MEMORY
-#endif
-#endif
 
 TEST(ReplayMemoryTest, ATransitionCostsATenthMoreThanItsArraysAtMost) {
   Spec limitless = cheetah_spec(ElementType::kFloat32);
@@ -62,7 +55,8 @@ TEST(ReplayMemoryTest, AccountingIsWhatIsHeld) {
       << "and the index of ends, which is empty";
 }
 
-#ifndef TANDEM_SHADOWED_MEMORY
+// Sanitizers keep memory of their own beside it.
+#if !defined(__SANITIZE_THREAD__) && !defined(TANDEM_ADDRESS_SANITIZER)
 std::uint64_t resident_bytes() {
   std::ifstream statm("/proc/self/statm");
   std::uint64_t pages = 0;

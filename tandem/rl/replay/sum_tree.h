@@ -8,6 +8,7 @@
 // that for the sums. Threads: single-thread.
 #pragma once
 #include <cstddef>
+#include <span>
 #include <vector>
 
 namespace tandem::rl {
@@ -21,6 +22,7 @@ class SumTree {
 
   [[nodiscard]] std::size_t size() const { return size_; }
   [[nodiscard]] double get(std::size_t leaf) const { return levels_.front()[leaf]; }
+  [[nodiscard]] std::span<const double> leaves() const { return std::span(levels_.front()).first(size_); }
   /// The sum of all leaves.
   [[nodiscard]] double total() const { return levels_.back().front(); }
 

@@ -7,11 +7,12 @@
 #include <vector>
 
 #include "tandem/base/philox.h"
+#include "tandem/base/testing/address_sanitizer.h"
 
 namespace tandem::rl {
 namespace {
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_THREAD__) || defined(TANDEM_ADDRESS_SANITIZER)
 constexpr int kOperations = 50'000;
 #else
 constexpr int kOperations = 1'000'000;
