@@ -7,8 +7,8 @@ from harness.model import Better
 class Replay(CompiledBench):
     name = "replay"
     question = (
-        "How many microseconds take inserting about 1,000 rows of HalfCheetah, drawing 256 of 10,000 and of 1,000,000 of "
-        "them, uniformly and by priority, drawing 32 stacks of pictures, and a snapshot of a million rows?"
+        "How many microseconds does it take to insert about 1,000 rows of HalfCheetah, to draw 256 of 10,000 and of "
+        "1,000,000 of them, uniformly and by priority, to draw 32 stacks of pictures, and to take a snapshot?"
     )
     program = "replay_bench"
     unit = "us"

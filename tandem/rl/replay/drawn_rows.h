@@ -9,20 +9,25 @@
 
 namespace tandem::rl {
 
+/// A row that a draw chose, not yet read. Its number in the part is step * environments + env.
 struct DrawnRow {
   std::int64_t step = 0, env = 0;
+  /// SampleArrays::weight of it.
   double weight = 1;
 };
 
-/// The windows of all rows of a draw. Entry i * n_step + k belongs to step k of row i.
+/// The windows of all rows of a draw. Entry i * n_step + k belongs to step k of row i; entries behind a window's last
+/// step are undefined. They begin as what the environment said, and hindsight may change them.
 struct DrawnWindows {
   std::int64_t n_step = 1;
   std::vector<std::int64_t> steps;  // by row: of its window, 1 .. n_step
   std::vector<double> reward;
-  std::vector<std::uint8_t> end;  // n_step.h
+  // How each step ended the episode, as n_step.h says it.
+  std::vector<std::uint8_t> end;
 };
 
-/// The desired goals that took the place of others.
+/// The desired goals that took the place of others. They replace the leaf "desired_goal" in the row's observation and
+/// in its next one.
 struct DrawnGoals {
   static constexpr std::int64_t kNone = -1;
   std::vector<std::int64_t> goal_of;  // by row: the number of its new goal, or kNone

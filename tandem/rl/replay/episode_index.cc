@@ -22,7 +22,6 @@ void EpisodeIndex::clear() {
   for (Queue& queue : by_env_) queue = {};
 }
 
-// The first end at `step` or later.
 std::vector<EpisodeIndex::End>::const_iterator EpisodeIndex::find(const Queue& queue, std::int64_t step) const {
   return std::lower_bound(queue.ends.begin() + static_cast<std::ptrdiff_t>(queue.first), queue.ends.end(), step,
                           [](const End& end, std::int64_t wanted) { return end.step < wanted; });

@@ -13,15 +13,19 @@ namespace tandem::rl {
 
 class EpisodeIndex {
  public:
+  /// One kept end: the last step of its episode, and the record in the ring of ends that has its last observation. The
+  /// record of an end before the oldest step may be gone.
   struct End {
-    std::int64_t step = 0;    // the last one of the episode
-    std::int64_t record = 0;  // in the ring of ends
+    std::int64_t step = 0, record = 0;
   };
 
+  /// For environments 0 .. envs - 1, of which no end is known.
   explicit EpisodeIndex(std::int64_t envs) : by_env_(static_cast<std::size_t>(envs)) {}
 
-  /// The episode of `env` ended with `end.step`, later than all before. Ends before step `oldest` are dropped.
+  /// The episode of `env` ended with `end.step`. Ends of the environment before step `oldest` are dropped. Throws
+  /// InvariantError unless the step is later than all before.
   void add(std::int64_t env, const End& end, std::int64_t oldest);
+  /// Forgets all ends.
   void clear();
 
   /// The end of the episode that ended with this very step; nothing where none was kept.
@@ -32,6 +36,7 @@ class EpisodeIndex {
   /// The last end before this step; nothing when it was dropped, or there was none.
   [[nodiscard]] std::optional<End> before(std::int64_t env, std::int64_t step) const;
 
+  /// Memory that is held.
   [[nodiscard]] std::uint64_t bytes() const;
 
  private:
@@ -40,6 +45,7 @@ class EpisodeIndex {
     std::vector<End> ends;
     std::size_t first = 0;
   };
+  // The first end at `step` or later.
   [[nodiscard]] std::vector<End>::const_iterator find(const Queue& queue, std::int64_t step) const;
 
   std::vector<Queue> by_env_;

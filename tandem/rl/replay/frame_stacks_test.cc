@@ -103,13 +103,19 @@ TEST(FrameStacksTest, ALeafThatIsNoStackIsAnErrorAndChangesNothing) {
   expect_all_as_in(past, options, Draw(part, past.spec(), 40));
 }
 
-TEST(FrameStacksTest, TheLastObservationOfAnEpisodeIsComparedToo) {
+TEST(FrameStacksTest, TheLastObservationOfAnEpisodeAndTheFirstOfTheNextAreComparedToo) {
   Past past(picture_spec(4), 1, 3, {.terminated = 0, .truncated = 100, .both = 0}, {{.frames = 4}, {}});
   ReplayPart part(past.spec(), 1, {.rows = 40, .leaves = {{.frames = 4}, {}}}, 2);
   past.begin(part);
   past.make_step();
+  const auto append = [&] { part.append(past.actions(), past.arrays()); };
   past.arrays().final_observation[0][2] ^= std::byte{1};
-  EXPECT_THROW(part.append(past.actions(), past.arrays()), ConfigError);
+  EXPECT_NE(message_of<ConfigError>(append).find("after step 0 is not frame 1 before it"), std::string::npos);
+  past.arrays().final_observation[0][2] ^= std::byte{1};
+  past.arrays().observation[0][2] ^= std::byte{1};
+  EXPECT_NE(message_of<ConfigError>(append).find("of the first observation of environment 0"), std::string::npos);
+  past.arrays().observation[0][2] ^= std::byte{1};
+  EXPECT_NO_THROW(append());
 }
 
 }  // namespace

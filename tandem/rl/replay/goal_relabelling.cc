@@ -38,7 +38,6 @@ void GoalRelabelling::relabel(const StepStore& store, std::span<const DrawnRow> 
   reward_anew(windows);
 }
 
-// The step whose achieved goal is taken.
 std::int64_t GoalRelabelling::choose_step(const StepStore& store, const DrawnRow& row, Philox& random) const {
   const auto end = store.episodes().after(row.env, row.step);
   const std::int64_t last = end ? end->step : store.now() - 1;

@@ -17,15 +17,18 @@ namespace tandem::rl {
 
 class Priorities {
  public:
+  /// Room for the rows of `steps` steps of `envs` environments. Nothing is in.
   Priorities(const PriorityOptions& options, std::int64_t steps, std::int64_t envs);
 
   /// The rows of the next step are in, with the largest priority so far. They are those of step `last()`.
   void enter();
   /// The rows of step first() are out, and cannot be drawn.
   void leave();
+  /// The steps whose rows are in: first() to last(); last() is first() - 1 while none is.
   [[nodiscard]] std::int64_t first() const { return first_; }
   [[nodiscard]] std::int64_t last() const { return end_ - 1; }
   [[nodiscard]] std::int64_t rows() const { return (end_ - first_) * envs_; }
+  /// As after the construction.
   void clear();
 
   /// `row` is in. `priority` is finite and at least 0.
@@ -36,8 +39,10 @@ class Priorities {
   /// (R P)^-beta, with the row's chance P among R rows.
   [[nodiscard]] double weight(std::int64_t row, double beta) const;
 
+  /// The mean of the shares that are in, and the largest priority that any row was given so far.
   [[nodiscard]] double mean_share() const { return rows() == 0 ? 0 : tree_.total() / static_cast<double>(rows()); }
   [[nodiscard]] double largest() const { return largest_; }
+  /// Memory that is held.
   [[nodiscard]] std::uint64_t bytes() const { return SumTree::bytes_for(tree_.size()); }
 
   /// The shares of all rows that are in, in the order of rows.
@@ -54,7 +59,7 @@ class Priorities {
   const std::int64_t steps_, envs_;
   SumTree tree_;  // the rows of step t are at t modulo steps_
   std::int64_t first_ = 0, end_ = 0;
-  double largest_ = 1, share_of_new_;
+  double largest_ = 1, share_of_new_;  // the second is the first one's share, which takes a pow()
 };
 
 /// A priority above this is refused: sums of shares must stay finite.

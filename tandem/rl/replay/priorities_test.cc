@@ -170,6 +170,8 @@ TEST(PrioritiesTest, StepsThatAreGivenUpForWantOfEndsLeaveToo) {
     if (part.drawable() == 0) continue;  // often not even one window of 6 steps is left
     const Draw draw(part, past.spec(), 20);
     expect_all_as_in(past, options, draw);
+    const std::int64_t oldest = past.now() * 4 - part.stats().rows;
+    for (const std::int64_t row : draw.row) ASSERT_GE(row, oldest);
     part.update_priorities(draw.row, std::vector<double>(20, 2));
     ++draws;
   }

@@ -32,6 +32,7 @@ struct RingPlan {
   int shift = 0;             // a segment has 2^shift records
   std::size_t segments = 2;  // at most, the newest included
 
+  /// Records of one segment, its bytes, and those of all segments.
   [[nodiscard]] std::int64_t records_of_segment() const { return std::int64_t{1} << shift; }
   [[nodiscard]] std::size_t segment_bytes() const;
   [[nodiscard]] std::size_t bytes() const { return segments * segment_bytes(); }
@@ -52,6 +53,7 @@ class RecordRing {
 
   /// Makes record end(), whose bytes are undefined; drops the oldest segment if there is no other place.
   void push();
+  /// Drops everything; the next record is number 0.
   void clear();
   /// Whether the next push() drops the oldest segment.
   [[nodiscard]] bool is_full() const { return (end_ & mask_) == 0 && segments_.size() == plan_.segments; }
@@ -74,16 +76,20 @@ class RecordRing {
 
   /// Bytes of memory beyond the plan's, which snapshots made necessary.
   [[nodiscard]] std::uint64_t heap_bytes() const { return pool_.heap_bytes(); }
+  /// What the constructor was given.
   [[nodiscard]] const RingPlan& plan() const { return plan_; }
 
  private:
+  // The place of the record's segment in segments_, and the record's byte within the segment.
   [[nodiscard]] std::size_t segment_of(std::int64_t record) const {
     return static_cast<std::size_t>((record >> plan_.shift) - first_segment_);
   }
   [[nodiscard]] std::size_t place_of(std::size_t column, std::int64_t record) const {
     return offsets_[column] + static_cast<std::size_t>(record & mask_) * plan_.columns[column].bytes;
   }
+  // Drops the oldest segment if all are in use, and adds one behind the newest.
   void add_segment();
+  // Copies `records` records of a piece into the newest segment; throws CheckpointError.
   void read_segment(const ReplayPiece& piece, std::int64_t records);
 
   const std::string name_;

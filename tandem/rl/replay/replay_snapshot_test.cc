@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -266,6 +267,58 @@ TEST(ReplaySnapshotTest, ChangedBytesAreRefusedOrHarmless) {
     }
   }
   EXPECT_GT(refused, 100);
+}
+
+// What a policy would take for an index, or a return for a number.
+TEST(ReplaySnapshotTest, WhatNoEnvironmentCanHaveWrittenIsRefused) {
+  Past past = full_past();
+  ReplayPart part(past.spec(), 3, full_options(), 1);
+  past.begin(part);
+  past.steps(part, 30);
+  Files whole;
+  write(part.snapshot(), whole);
+  const auto refused = [&](const char* array, auto wrong) {
+    Files files = whole;
+    Past::Bytes& bytes = files.at("steps.7").at(array);
+    std::memcpy(bytes.data() + bytes.size() - sizeof(wrong), &wrong, sizeof(wrong));
+    ReplayPart again(past.spec(), 3, full_options(), 1);
+    return message_of<CheckpointError>([&] { again.restore(reader_of(files)); });
+  };
+  const auto says = [](const std::string& message, const char* what) {
+    return message.find(what) != std::string::npos ? "" : message;
+  };
+  EXPECT_EQ(says(refused("action", std::int64_t{3}), "an action of step 7 is not what Mixed-v0 allows"), "");
+  EXPECT_EQ(says(refused("action", std::int64_t{-1}), "an action of step 7"), "");
+  EXPECT_EQ(says(refused("observation.word", std::int64_t{3}), "an observation of step 7"), "");
+  EXPECT_EQ(says(refused("observation.small", std::nanf("")), "an observation of step 7"), "");
+  EXPECT_EQ(says(refused("reward", std::nan("")), "a reward of step 7"), "");
+  EXPECT_EQ(says(refused("flags", std::uint8_t{4}), "a flag of step 7"), "");
+  EXPECT_EQ(says(refused("mask", std::uint8_t{2}), "an action mask of step 7"), "");
+}
+
+TEST(ReplaySnapshotTest, EndsWithoutLastObservationsAreRefused) {
+  Past past(plain_spec(), 1, 3, {.terminated = 0, .truncated = 0, .both = 0});
+  const ReplayOptions options{.rows = 60, .ends = 4};
+  ReplayPart part(past.spec(), 1, options, 1);
+  past.begin(part);
+  past.steps(part, 10);
+  past.begin(part);  // step 9 is truncated
+  past.steps(part, 10);
+  Files whole;
+  write(part.snapshot(), whole);
+  for (const std::uint8_t end : {0, 1, 2, 3}) {
+    for (const char* step : {"steps.9", "steps.10"}) {  // record 10 says how step 9 ended
+      Files files = whole;
+      files.at(step).at("flags")[0] = std::byte{end};
+      ReplayPart again(past.spec(), 1, options, 1);
+      const bool is_right = std::string(step) == "steps.10" ? end == 2 : end != 2;
+      if (is_right) {
+        EXPECT_NO_THROW(again.restore(reader_of(files))) << step << ", end " << int{end};
+      } else {
+        EXPECT_THROW(again.restore(reader_of(files)), CheckpointError) << step << ", end " << int{end};
+      }
+    }
+  }
 }
 
 TEST(ReplaySnapshotTest, CutArraysAndMissingPiecesAreRefused) {

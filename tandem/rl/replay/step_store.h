@@ -29,10 +29,11 @@ class StepStore {
   /// Throws ConfigError with all option_faults(), RunError or CheckpointError when memory cannot be had.
   StepStore(const Spec& spec, int envs, const ReplayOptions& options);
 
-  /// ReplayPart::begin() and append().
+  /// ReplayPart::begin() and append(): the same arguments, errors and promises.
   void begin(const EnvArrays& first);
   void append(const EnvActions& actions, const EnvArrays& step);
 
+  /// Whether there is a present observation.
   [[nodiscard]] bool has_begun() const { return steps_.end() > 0; }
   /// Complete steps so far, which is the number of the step to come.
   [[nodiscard]] std::int64_t now() const { return has_begun() ? steps_.end() - 1 : 0; }
@@ -49,21 +50,26 @@ class StepStore {
   [[nodiscard]] std::uint8_t end_of(std::int64_t step, std::int64_t env) const {
     return std::to_integer<std::uint8_t>(steps_.at(plan_.flags, step + 1)[env]);
   }
+  /// Writes action_bytes bytes.
   void copy_action(std::int64_t step, std::int64_t env, void* into) const {
     std::memcpy(into, row_of(plan_.action, plan_.action_bytes, step, env), plan_.action_bytes);
   }
-  /// The observation before the step, as it is shown; also that of now().
+  /// The observation before the step, as it is shown: shown_bytes() of the leaf, stacks put together. Also that of
+  /// now().
   void copy_observation(std::size_t leaf, std::int64_t step, std::int64_t env, std::byte* into) const;
+  /// Writes the mask of the observation before the step, mask_bytes bytes.
   void copy_mask(std::int64_t step, std::int64_t env, std::uint8_t* into) const {
     std::memcpy(into, row_of(plan_.mask, plan_.mask_bytes, step, env), plan_.mask_bytes);
   }
   /// The observation after the step: that before the next one, or the last one of the episode. Where the latter was not
   /// kept, the observation before the step.
   void copy_next_observation(std::size_t leaf, std::int64_t step, std::int64_t env, std::byte* into) const;
+  /// The mask of the observation after the step: all ones where the episode ended.
   void copy_next_mask(std::int64_t step, std::int64_t env, std::uint8_t* into) const;
   /// Asks for the row's memory, and that of the observation `ahead` steps later, before it is read.
   void prefetch(std::int64_t step, std::int64_t env, std::int64_t ahead) const;
 
+  /// What follows from the spec and the options, and the ends that are kept, by environment.
   [[nodiscard]] const StorePlan& plan() const { return plan_; }
   [[nodiscard]] const EpisodeIndex& episodes() const { return episodes_; }
   /// Memory that is held.
@@ -74,13 +80,16 @@ class StepStore {
   void append_pieces(std::vector<ReplayPiece>& pieces) const;
   /// Throws CheckpointError for what append_pieces() and put() cannot have given; the store is empty then.
   void restore(StateReader& state, const ReadReplayPiece& read);
+  /// As after the construction.
   void clear();
 
  private:
+  // option_faults() refuses larger ones.
   static constexpr std::size_t kMostFramesOfAStack = 64;
   StepStore(const Spec& spec, KeptEnds kept_ends, StorePlan plan, const ReplayMemory& memory);
   StepStore(Spec spec, KeptEnds kept_ends, StorePlan plan, const std::shared_ptr<std::byte>& memory);
 
+  // The row of a column whose rows have `bytes` bytes.
   [[nodiscard]] const std::byte* row_of(std::size_t column, std::size_t bytes, std::int64_t step,
                                         std::int64_t env) const {
     return steps_.at(column, step) + static_cast<std::size_t>(env) * bytes;
@@ -95,6 +104,7 @@ class StepStore {
   void check_first(std::size_t leaf, const std::byte* given, std::int64_t env) const;
   void check_next(std::size_t leaf, const std::byte* given, std::int64_t env) const;
   void check_range(std::size_t leaf, const std::byte* given, std::int64_t env) const;
+  // The writing itself cannot fail.
   void write_actions(const EnvActions& actions, const double* reward);
   void push_step();
   void write_observation(const EnvArrays& from);

@@ -71,6 +71,16 @@ TEST(SumTreeTest, ALeafOfZeroIsNeverFoundAlsoAtAndBehindTheEnd) {
   EXPECT_EQ(tree.find(tree.total()), 290U);
   EXPECT_EQ(tree.find(2 * tree.total()), 290U);
   EXPECT_EQ(tree.find(0), 7U);
+  tree.set(289, 0.1);
+  EXPECT_EQ(tree.find(2 * tree.total()), 290U) << "the last of several in one node";
+}
+
+TEST(SumTreeTest, ARangeBeginsWithItsFirstNumberAndEndsBeforeTheNextOnes) {
+  SumTree tree(40);
+  for (const std::size_t leaf : {3U, 4U, 20U}) tree.set(leaf, 1);
+  EXPECT_EQ(tree.find(1), 4U);
+  EXPECT_EQ(tree.find(2), 20U);
+  EXPECT_EQ(tree.find(std::nextafter(1, 0)), 3U);
 }
 
 TEST(SumTreeTest, ARangeIsSetAsItsLeavesOneByOne) {
