@@ -131,6 +131,9 @@ int run(Size size) {
   for (const int envs : {1, 16}) {
     Replay replay(cheetah(), envs, {.rows = large});
     measure(size, concat("insert 1,008 rows, ", envs, " at a time"), [&] { replay.steps(1008 / envs); });
+    Replay ranked(cheetah(), envs, {.rows = large, .priorities = {{}}});
+    measure(size, concat("insert 1,008 rows with priorities, ", envs, " at a time"),
+            [&] { ranked.steps(1008 / envs); });
   }
   for (const std::int64_t rows : {std::int64_t{10'000}, large}) {
     Replay uniform(cheetah(), 1, {.rows = rows}), ranked(cheetah(), 1, {.rows = rows, .priorities = {{}}});

@@ -14,12 +14,13 @@ namespace {
 // More than any run makes; numbers of rows, a multiple of it, do not overflow.
 constexpr std::int64_t kMostRecords = std::int64_t{1} << 40;
 
-// Arrays of a piece: of each column, the first `records` records of the segment at `base`.
+// Arrays of a piece: of each column that has bytes, the first `records` records of the segment at `base`.
 std::vector<NamedBytes> arrays_of(const RingPlan& plan, const std::vector<std::size_t>& offsets, const std::byte* base,
                                   std::int64_t records) {
   std::vector<NamedBytes> arrays;
   for (std::size_t c = 0; c < plan.columns.size(); ++c) {
     const Column& column = plan.columns[c];
+    if (column.bytes == 0) continue;
     arrays.push_back({column.name, {base + offsets[c], column.bytes * static_cast<std::size_t>(records)}});
   }
   return arrays;
@@ -88,7 +89,7 @@ void RecordRing::append_pieces(std::vector<ReplayPiece>& pieces) const {
   const std::shared_ptr<std::byte[]> copy(new std::byte[bytes]);  // make_shared would write it twice
   std::size_t at = 0;
   for (NamedBytes& array : arrays) {
-    if (!array.bytes.empty()) std::memcpy(copy.get() + at, array.bytes.data(), array.bytes.size());
+    std::memcpy(copy.get() + at, array.bytes.data(), array.bytes.size());
     array.bytes = {copy.get() + at, array.bytes.size()};
     at += array.bytes.size();
   }
@@ -125,13 +126,14 @@ void RecordRing::restore(std::int64_t first, std::int64_t end, const ReadReplayP
 
 // Sizes come from a file; nothing is copied before they are known to fit.
 void RecordRing::read_segment(const ReplayPiece& piece, std::int64_t records) {
-  if (piece.arrays.size() != plan_.columns.size()) {
+  const auto arrays = std::ranges::count_if(plan_.columns, [](const Column& column) { return column.bytes > 0; });
+  if (static_cast<std::ptrdiff_t>(piece.arrays.size()) != arrays) {
     throw CheckpointError(concat("replay piece \"", piece.name, "\" has ", piece.arrays.size(),
-                                 " arrays and must have ", plan_.columns.size(),
-                                 "; another spec or other options wrote it"));
+                                 " arrays and must have ", arrays, "; another spec or other options wrote it"));
   }
   for (std::size_t c = 0; c < plan_.columns.size(); ++c) {
     const Column& column = plan_.columns[c];
+    if (column.bytes == 0) continue;
     const auto found = std::ranges::find(piece.arrays, column.name, &NamedBytes::name);
     const std::size_t bytes = column.bytes * static_cast<std::size_t>(records);
     if (found == piece.arrays.end() || found->bytes.size() != bytes) {
@@ -141,7 +143,7 @@ void RecordRing::read_segment(const ReplayPiece& piece, std::int64_t records) {
                                        : concat("has ", found->bytes.size(), " bytes of \"", column.name, "\""),
                                    "; there must be ", bytes, " bytes, of ", records, " records"));
     }
-    if (bytes > 0) std::memcpy(bases_.back() + offsets_[c], found->bytes.data(), bytes);
+    std::memcpy(bases_.back() + offsets_[c], found->bytes.data(), bytes);
   }
 }
 

@@ -31,11 +31,10 @@ struct StepRange {
   std::int64_t first = 0, end = 0;
 };
 
+// The array of a piece, empty where there is none: pieces have no empty arrays, which not all files can hold.
 std::span<const std::byte> array_of(const ReplayPiece& piece, const char* name) {
   const auto found = std::ranges::find(piece.arrays, name, &NamedBytes::name);
-  if (found == piece.arrays.end())
-    throw CheckpointError(concat("replay piece \"", piece.name, "\" lacks the array \"", name, "\""));
-  return found->bytes;
+  return found == piece.arrays.end() ? std::span<const std::byte>{} : found->bytes;
 }
 
 }  // namespace
@@ -213,11 +212,12 @@ ReplaySnapshot ReplayPart::snapshot() const {
   own->numbers = state.take();
   if (parts_->priorities) own->shares = parts_->priorities->shares();
   ReplaySnapshot snapshot;
-  snapshot.pieces.push_back({.name = kStateOfPart,
-                             .is_final = false,
-                             .arrays = {{kNumbersOfState, own->numbers},
-                                        {kSharesOfState, std::as_bytes(std::span(std::as_const(own->shares)))}},
-                             .memory = own});
+  ReplayPiece& piece = snapshot.pieces.emplace_back();
+  piece.name = kStateOfPart;
+  piece.arrays.push_back({kNumbersOfState, own->numbers});
+  if (!own->shares.empty())
+    piece.arrays.push_back({kSharesOfState, std::as_bytes(std::span(std::as_const(own->shares)))});
+  piece.memory = own;
   parts_->store.append_pieces(snapshot.pieces);
   return snapshot;
 }

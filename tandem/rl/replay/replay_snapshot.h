@@ -36,6 +36,7 @@ struct ReplayPiece {
   /// older checkpoint makes segments of the same numbers anew, so files that no manifest names any more must not be
   /// taken for them.
   bool is_final = false;
+  /// None is empty.
   std::vector<NamedBytes> arrays = {};
   /// Keeps the bytes alive; its type is the snapshot's own affair.
   std::shared_ptr<const void> memory = {};
