@@ -158,6 +158,17 @@ def a_training_that_is_killed_takes_its_workers_along(scratch):
     nothing_is_left_behind()
 
 
+def a_python_lists_what_it_has():
+    said = run("envs", "gymnasium:", "--python", sys.executable)
+    assert "gymnasium:Acrobot-v1" in said and f"tandem envs gymnasium:minigrid: --python {sys.executable}" in said, said
+    grid = "gymnasium:minigrid:MiniGrid-Empty-8x8-v0"
+    said = run("envs", grid, "--python", sys.executable, code=2)
+    assert "'mission' is a MissionSpace space" in said, said
+    wrapper = ("--env-option", "python.wrappers=minigrid.wrappers:ImgObsWrapper")
+    said = run("envs", grid, *wrapper, "--python", sys.executable)
+    assert "uint8[7, 7, 3]" in said and "Shipped settings for ppo" in said, said
+
+
 def mistakes_are_told_before_a_run_begins(scratch):
     folder = scratch / "never"
     words = [word for word in TRAIN if word not in ("--python", sys.executable)]
@@ -168,6 +179,7 @@ def mistakes_are_told_before_a_run_begins(scratch):
     said = run("check", "gymnasium:Nowhere-v0", "--python", sys.executable, code=2)
     assert "has no such environment" in said, said
     assert "Discrete(2)" in run("envs", "gymnasium:CartPole-v1", "--python", sys.executable)
+    a_python_lists_what_it_has()
     assert "gymnasium:ID" in run("envs")
     said = run("train", "--env", "CartPole-v1", "--python", sys.executable, "--run-dir", folder, code=2)
     assert "has no effect: CartPole-v1 is not stepped by a Python" in said, said

@@ -257,10 +257,17 @@ class CommandLine {
             "The one to describe. Of gymnasium:, gymnasium:MODULE:, pettingzoo: and ALE/, those that the Python "
             "has are listed.")
         ->type_name("");
+    add_env_options(envs, envs_.env_options);
     add_code(envs);
     add_json(envs);
-    reads(envs, [this](Faults&) {
-      return EnvsCommand{name_.empty() ? std::nullopt : std::optional(name_), code().plugins, code().python, output()};
+    reads(envs, [this](Faults& faults) {
+      if (name_.empty() && !envs_.env_options.empty())
+        faults.emplace_back("--env-option: options belong to an environment; name it");
+      envs_.name = name_.empty() ? std::nullopt : std::optional(name_);
+      envs_.plugins = code().plugins;
+      envs_.python = code().python;
+      envs_.output = output();
+      return envs_;
     });
     CLI::App& check = add("check", "Plays an environment with random actions, and tells what is wrong with it.",
                           "tandem check --plugin ./libmine.so Mine-v0");
@@ -366,6 +373,7 @@ class CommandLine {
   }
 
   CheckCommand check_;
+  EnvsCommand envs_;
   EvalCommand eval_;
   PlotOptions plot_;
   LaunchOptions launch_;

@@ -113,6 +113,8 @@ struct CheckCommand {
 /// Without a name, all environments are listed.
 struct EnvsCommand {
   std::optional<std::string> name = {};
+  /// NAME=VALUE each, of the named one.
+  std::vector<std::string> env_options = {};
   std::vector<std::filesystem::path> plugins = {};
   std::optional<std::filesystem::path> python = {};
   Output output = Output::kText;

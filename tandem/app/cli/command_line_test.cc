@@ -170,6 +170,8 @@ TEST(CommandLineTest, TheOtherCommandsTakeTheirPaths) {
   EXPECT_EQ(read<ExportCommand>({"export", "runs/a", "-o", "p.pt"}).policy, "p.pt");
   EXPECT_EQ(read<EnvsCommand>({"envs"}).name, std::nullopt);
   EXPECT_EQ(read<EnvsCommand>({"envs", "X-v0", "--json"}).name, "X-v0");
+  EXPECT_THAT(read<EnvsCommand>({"envs", "X-v0", "--env-option", "a=1"}).env_options, ElementsAre("a=1"));
+  EXPECT_THAT(faults_of({"envs", "--env-option", "a=1"}), ElementsAre(HasSubstr("--env-option: options belong to")));
   const CheckCommand check = read<CheckCommand>({"check", "X-v0", "--steps", "500", "--plugin", "a.so"});
   EXPECT_EQ(check.env, "X-v0");
   EXPECT_EQ(check.steps, 500);

@@ -253,8 +253,8 @@ ExitCode list_of_python(const EnvsCommand& command) {
 ExitCode run_command(const EnvsCommand& command, rl::EnvRegistry environments) {
   for (const std::filesystem::path& plugin : command.plugins) environments.load_plugin(plugin);
   if (command.name && rl::is_python_list(*command.name)) return list_of_python(command);
-  if (command.name && environments.kind_of(*command.name) != nullptr)
-    environments.set_options(*command.name, env_option_texts(*command.name, {}, command.python));
+  if (command.name && (environments.kind_of(*command.name) != nullptr || !command.env_options.empty()))
+    environments.set_options(*command.name, env_option_texts(*command.name, command.env_options, command.python));
   const std::vector<Listed> all = listed(environments, command.name);
   if (command.output == Output::kJson) {
     JsonWriter json;

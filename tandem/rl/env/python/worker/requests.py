@@ -74,11 +74,9 @@ class Worker:
 
     def describe(self, _):
         name = json.loads(self.input)["env"]
-        shown = listing(name) if is_listing(name) else self.described()
-        self.output, self.taken = json.dumps(shown).encode(), 0
-        return len(self.output)
-
-    def described(self):
+        if is_listing(name):
+            self.output, self.taken = json.dumps(listing(name)).encode(), 0
+            return len(self.output)
         leaves, envs = self.make(), self.envs
         one = envs.envs if isinstance(envs, Together) else envs.envs[0]
         _, info = one.reset(seed=0)
@@ -90,13 +88,15 @@ class Worker:
                      "mask": has_mask}
         fps = (getattr(one, "metadata", None) or {}).get("render_fps")
         described = getattr(one, "spec", None) or self.task.spec
-        return {
+        self.output = json.dumps({
             **shown, "metrics": Metrics.describe(self.task.metrics),
             "max_episode_steps": getattr(described, "max_episode_steps", None),
             "reward_threshold": getattr(described, "reward_threshold", None),
             "render_fps": float(fps) if isinstance(fps, (int, float)) else None,
             "together": isinstance(envs, Together), "gymnasium": gymnasium.__version__,
-        }
+        }).encode()
+        self.taken = 0
+        return len(self.output)
 
     def reset(self, _):
         self.envs.reset()

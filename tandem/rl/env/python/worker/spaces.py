@@ -16,7 +16,7 @@ class Leaf:
         else:
             raise Refused(
                 "observation leaf '%s' is a %s space, which has no arrays of one size; give the environment a wrapper "
-                "that leaves it out, as by --env-option python.wrappers=[\"module.Wrapper\"]"
+                "that leaves it out, as by --env-option python.wrappers=minigrid.wrappers:ImgObsWrapper"
                 % (self.name, type(space).__name__)
             )
         self.dtype, self.shape = np.dtype(space.dtype), tuple(space.shape or ())

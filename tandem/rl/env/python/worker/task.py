@@ -88,15 +88,22 @@ def named(path):
         raise Refused("there is no '%s' in this Python: %s: %s" % told) from error
 
 
+# What brings a module, where it is called otherwise.
+DISTRIBUTIONS = {"ale_py": "ale-py", "highway_env": "highway-env"}
+
+
 def import_named(module, env):
     try:
         return importlib.import_module(module)
     except Exception as error:
-        traceback.print_exc()
+        package = module.partition(".")[0]
+        if not isinstance(error, ModuleNotFoundError) or error.name != package:
+            traceback.print_exc()  # it is there, and fails
         raise Refused(
-            "%s: %s cannot import '%s': %s: %s; install it with `%s -m pip install ...`, or name another Python by "
-            "--python. The folder in which the training was started is looked in, too"
-            % (env, sys.executable, module, type(error).__name__, error, sys.executable)
+            "%s: %s cannot import '%s': %s: %s; install it, probably with `%s -m pip install %s`, or name another "
+            "Python by --python. The folder in which the command was started is looked in, too"
+            % (env, sys.executable, module, type(error).__name__, error, sys.executable,
+               DISTRIBUTIONS.get(package, package))
         ) from error
 
 
