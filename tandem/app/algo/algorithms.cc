@@ -13,6 +13,10 @@ void register_native_algorithms() {
     add_algorithm(make_dd_ppo());
     add_algorithm(make_impala());
     add_algorithm(make_appo());
+    add_algorithm(make_sac());
+    add_algorithm(make_td3());
+    add_algorithm(make_ddpg());
+    add_algorithm(make_dqn());
     return true;
   }();
   (void)once;

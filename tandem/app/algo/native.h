@@ -12,5 +12,9 @@ namespace tandem::app {
 [[nodiscard]] std::unique_ptr<const Algorithm> make_dd_ppo();
 [[nodiscard]] std::unique_ptr<const Algorithm> make_impala();
 [[nodiscard]] std::unique_ptr<const Algorithm> make_appo();
+[[nodiscard]] std::unique_ptr<const Algorithm> make_sac();
+[[nodiscard]] std::unique_ptr<const Algorithm> make_td3();
+[[nodiscard]] std::unique_ptr<const Algorithm> make_ddpg();
+[[nodiscard]] std::unique_ptr<const Algorithm> make_dqn();
 
 }  // namespace tandem::app

@@ -101,6 +101,7 @@ Record figures_of(const RunReport& report) {
   if (report.pipeline) add_pipeline(*report.pipeline, record);
   if (report.gradients) add_gradients(*report.gradients, record);
   for (const PolicyReport& policy : report.policies) add_policy(policy, record);
+  for (const auto& [name, figure] : report.own) record.add(name, figure);
   return record;
 }
 

@@ -128,6 +128,7 @@ struct RunReport {
   std::optional<pipeline::PipelineReport> pipeline{};  // of runs that sample and learn at the same time
   std::vector<PolicyReport> policies{};                // of runs of several agents
   std::optional<learner::GradientReport> gradients{};  // see ReplicaTeam
+  std::vector<std::pair<std::string, double>> own{};   // figures that this algorithm has besides
 };
 
 /// The numbers of a report by name, for any sink of tandem/metrics:
@@ -137,8 +138,8 @@ struct RunReport {
 ///
 /// They are the environment's own metrics (env/NAME), the losses and times of the update; then, where the report has
 /// them, the figures of ranks (rank_NAME_min, _mean, _max), of rollouts that may end early, of the pipeline, of
-/// gradients that may be dropped (steps_made, replica/K/NAME) and of policies (policy/NAME/...). Times are in
-/// milliseconds. Groups of figures that the run does not have are left out. The program writes the same names behind
+/// gradients that may be dropped (steps_made, replica/K/NAME) and of policies (policy/NAME/...), and those that the
+/// algorithm alone has. Times are in milliseconds. Groups of figures that the run does not have are left out. The program writes the same names behind
 /// its own; the list of all names is in docs/metrics.md.
 [[nodiscard]] Record figures_of(const RunReport& report);
 /// What the names of an environment's own metrics begin with in a record.

@@ -80,7 +80,12 @@ std::string script_of(const Mlp& mlp, const std::string& name, const std::string
   std::string text;
   for (std::size_t i = 0; i < end; ++i) {
     const std::string layer = concat("self.", name, "._", i);
-    const std::string linear = concat("torch.linear(", x, ", ", layer, ".weight, ", layer, ".bias)");
+    std::string linear = concat("torch.linear(", x, ", ", layer, ".weight, ", layer, ".bias)");
+    if (mlp.is_activated(i) && !mlp.norms().empty()) {
+      const std::string norm = concat("self.", name, ".norm_", i);
+      linear = concat("torch.layer_norm(", linear, ", [", mlp.options().sizes[i + 1], "], ", norm, ".weight, ", norm,
+                      ".bias)");
+    }
     const std::string activated = concat("torch.", name_of(mlp.options().activation), "(", linear, ")");
     text += concat("    ", x, " = ", mlp.is_activated(i) ? activated : linear, "\n");
   }

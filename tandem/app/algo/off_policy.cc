@@ -1,0 +1,110 @@
+#include "tandem/app/algo/off_policy.h"
+
+#include <array>
+
+#include "tandem/app/config/policy_keys.h"
+#include "tandem/app/run/quantity_text.h"
+#include "tandem/app/train/build_run.h"
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+
+namespace tandem::app {
+namespace {
+
+// Settings of policies that describe actor-critics of other algorithms.
+constexpr std::array kOfActorCritics{"policy.trunks",      "policy.head",       "policy.log_std_init",
+                                     "policy.hidden_gain", "policy.policy_gain", "policy.value_gain"};
+
+}  // namespace
+
+void add_off_policy_options(const OptionSection& given, rl::OffPolicyOptions& options) {
+  OptionSection section = given;
+  section.add("train_every", options.train_every, "Steps of each environment between two turns of learning.")
+      .within(1, kLargestCount);
+  section.add("gradient_steps", options.gradient_steps, "Optimizer steps of a turn.").within(1, kLargestCount);
+  section.add("batch_size", options.batch_size, "Rows of an optimizer step, over all shards.").within(1, kLargestCount);
+  section
+      .add("replay_size", options.replay_size,
+           "Environment steps that are remembered, over all shards; then the oldest are overwritten.")
+      .within(2, kLargestCount);
+  section
+      .add("learning_starts", options.learning_starts,
+           "Environment steps before the first optimizer step, with actions drawn evenly.")
+      .within(1, kLargestCount);
+  section.add("gamma", options.gamma, "Discount of rewards a step later.").within(0, 1);
+  section.add("n_step", options.n_step, "Rewards that are summed before a target is bootstrapped.").within(1, 1000);
+  section.add("tau", options.tau, "Share of the way that target networks go to the networks that learn.")
+      .above(0)
+      .at_most(1);
+  section.add("target_every", options.target_every, "Turns of learning from one such way to the next.")
+      .within(1, kLargestCount);
+  section.add("adam_eps", options.adam_eps, "Added to the root of Adam's second moment.").above(0).at_most(1);
+  section.add("max_grad_norm", options.max_grad_norm, "Gradients are scaled down to this norm.")
+      .above(0)
+      .lives(Lifetime::kStage);
+  section
+      .add("priority_alpha", options.priority_alpha,
+           "Rows are drawn in proportion to their last error to this power; 0: all alike.")
+      .within(0, 1);
+  section
+      .add("priority_beta", options.priority_beta,
+           "How far weights make up for that at first; they do so wholly at the end of the run.")
+      .within(0, 1);
+  section.add("stall_timeout", options.stall_timeout, "Seconds that a step of the environments may take.")
+      .within(1, kLargestCount);
+}
+
+rl::NetworkOptions network_options(const PolicySettings& settings) {
+  return {.hidden = settings.hidden, .activation = rl::activation(settings.activation), .torso = settings.torso};
+}
+
+rl::OffPolicyOptions OffPolicyAlgorithm::with_counts(const TrainOptions& options, rl::OffPolicyOptions its) {
+  its.num_envs = options.num_envs;
+  its.rollout_steps = options.rollout_steps;
+  return its;
+}
+
+void OffPolicyAlgorithm::check(Rules& rules) const {
+  const OptionTable& table = rules.table();
+  for (const char* key : kOfActorCritics) {
+    const Option& option = table.at(key);
+    if (option.text() != option.default_text())
+      rules.fault(key, concat("has no effect: ", name(), " has networks of its own"));
+  }
+  if (any_remembers(rules.options()))
+    rules.fault("policy.recurrent", concat(name(), " trains no policies that remember so far; ppo and dd_ppo do"));
+  if (!sync::is_lockstep(rules.options().strategy) && rules.replicas() > 1) {
+    rules.fault("strategy", concat("all ", rules.replicas(), " replicas make each step; use replicated, divided or ",
+                                   "parameter_server, or one replica"));
+  }
+  if (rules.any_faulty({"num_envs", "rollout_steps", "shards", "devices"})) return;
+  rules.count_faults(section(), rl::count_faults(off_policy_options(rules.options()), rules.shards(), rules.replicas()));
+}
+
+std::vector<OptionCheck> OffPolicyAlgorithm::checks(const CheckPlace& place) const {
+  return {refuse_several(
+              place.environments, "env", [](const TrainOptions&) { return true; },
+              "which are not learned from a replay so far; use ppo, dd_ppo, impala or appo"),
+          environment_check(place.environments, "env",
+                            [this](const TrainOptions&, const rl::Spec& spec) { check_actions(spec); })};
+}
+
+BatchSize OffPolicyAlgorithm::batch_size(const TrainOptions& options) const {
+  return {.env_steps = off_policy_options(options).steps_of_update()};
+}
+
+std::string OffPolicyAlgorithm::describe_batch(const TrainOptions& options, const rl::TrainingRun& run) const {
+  const rl::OffPolicyOptions its = off_policy_options(options);
+  return concat("an update has ", its.steps_of_update(), " environment steps; from step ", its.learning_starts, " on, ",
+                counted(its.gradient_steps, "optimizer step"), " after every ", its.steps_of_turn(), ", each of ",
+                rows_text(its.batch_size, run), ", drawn from the last ", its.replay_size);
+}
+
+std::unique_ptr<rl::TrainingRun> OffPolicyAlgorithm::make_run(const RunPlan& plan) const {
+  auto setup = setup_for<rl::OffPolicySetup>(plan);
+  setup.off_policy = off_policy_options(plan.options);
+  set_agent(plan.options, setup);
+  return std::make_unique<rl::OffPolicyRun>(std::move(setup));
+}
+
+}  // namespace tandem::app

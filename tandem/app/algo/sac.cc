@@ -1,0 +1,73 @@
+// SAC to the program, in the order of Algorithm's functions; what all algorithms with a replay have is in off_policy.cc.
+#include "tandem/app/algo/native.h"
+#include "tandem/app/algo/off_policy.h"
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+#include "tandem/rl/algo/sac/sac.h"
+
+namespace tandem::app {
+namespace {
+
+class SacAlgorithm final : public OffPolicyAlgorithm {
+ public:
+  [[nodiscard]] std::string name() const override { return "sac"; }
+
+  void add_options(OptionTable& table, TrainOptions& options) const override {
+    auto& sac = options.of<rl::SacOptions>();
+    OptionSection section(table, "sac", {"algo", {"sac"}});
+    add_off_policy_options(section, sac);
+    section.add("learning_rate", sac.learning_rate, "Of Adam, for the actor and the temperature.").above(0).at_most(1);
+    section.add("critic_learning_rate", sac.critic_learning_rate, "Of Adam, for the critics; auto: learning_rate.")
+        .above(0)
+        .at_most(1)
+        .absent_as("auto");
+    section.add("critics", sac.critics, "Networks that estimate what an action is worth; the least counts.")
+        .within(1, 64);
+    section.add("temperature", sac.temperature, "What the entropy is weighed with at first; it is learned.").above(0);
+    section
+        .add("fixed_temperature", sac.fixed_temperature, "What the entropy is weighed with, always.")
+        .at_least(0)
+        .instead_of("sac.temperature")
+        .instead_of("sac.target_entropy");
+    section
+        .add("target_entropy", sac.target_entropy,
+             "Entropy that the temperature is learned for; auto: minus the components of an action.")
+        .absent_as("auto");
+    section.add("policy_every", sac.policy_every, "Steps of the critics for one of the actor.").within(1, kLargestCount);
+  }
+
+  [[nodiscard]] std::function<std::shared_ptr<rl::ActorCritic>(const rl::Spec&, at::Generator)> policy_factory(
+      const TrainOptions& options, const PolicySettings& settings) const override {
+    return [networks = network_options(settings), sac = options.of<rl::SacOptions>()](const rl::Spec& spec,
+                                                                                       at::Generator generator) {
+      return std::make_shared<rl::SacPolicy>(spec, networks, sac.critics, sac.temperature, std::move(generator));
+    };
+  }
+
+ protected:
+  [[nodiscard]] rl::OffPolicyOptions off_policy_options(const TrainOptions& options) const override {
+    return with_counts(options, options.of<rl::SacOptions>());
+  }
+
+  void check_actions(const rl::Spec& spec) const override {
+    if (!std::holds_alternative<rl::Box>(spec.action))
+      throw ConfigError(concat(spec.id, " takes choices, and sac learns actions of a Box; use dqn, ppo, impala or appo"));
+    rl::check_family(rl::ActionFamily::kSquashedNormal, spec.action);
+  }
+
+  void set_agent(const TrainOptions& options, rl::OffPolicySetup& setup) const override {
+    const auto& sac = options.of<rl::SacOptions>();
+    setup.learning_rate = sac.learning_rate;
+    setup.set_optimizers = [sac](learner::TeamOptions& team) { rl::Sac::set_optimizers(sac, team); };
+    setup.make_agent = [sac, networks = network_options(options.policy)](learner::Member member,
+                                                                        rl::ActorCritic& policy) {
+      return std::make_unique<rl::Sac>(std::move(member), dynamic_cast<rl::SacPolicy&>(policy), networks, sac);
+    };
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<const Algorithm> make_sac() { return std::make_unique<SacAlgorithm>(); }
+
+}  // namespace tandem::app

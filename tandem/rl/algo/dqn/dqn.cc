@@ -1,0 +1,111 @@
+#include "tandem/rl/algo/dqn/dqn.h"
+
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+
+namespace tandem::rl {
+namespace {
+
+// A module of the network's shape; TargetNetwork gives it its values.
+std::shared_ptr<ReturnNetwork> copy_of(DqnPolicy& policy, const NetworkOptions& networks, const DqnOptions& options) {
+  at::Generator unused = at::detail::createCPUGenerator(0);
+  auto copy = std::make_shared<ReturnNetwork>(policy.spec(), networks, options, unused);
+  copy->to(policy.parameters().front().device());
+  return copy;
+}
+
+// Of `allowed` numbers from the first option on; all where there is no mask.
+std::int64_t any_option(const std::uint8_t* mask, std::int64_t options, Philox& random) {
+  const auto is_allowed = [mask](std::int64_t option) { return mask == nullptr || mask[option] != 0; };
+  std::int64_t count = 0;
+  for (std::int64_t option = 0; option < options; ++option) count += is_allowed(option) ? 1 : 0;
+  if (count == 0) throw EnvError("an action mask allows nothing");
+  auto left = static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(count)));
+  for (std::int64_t option = 0; option < options; ++option) {
+    if (is_allowed(option) && left-- == 0) return option;
+  }
+  return 0;
+}
+
+std::int64_t best_option(const std::uint8_t* mask, std::span<const float> values) {
+  std::int64_t best = -1;
+  for (std::int64_t option = 0; option < std::ssize(values); ++option) {
+    if (mask != nullptr && mask[option] == 0) continue;
+    if (best < 0 || values[static_cast<std::size_t>(option)] > values[static_cast<std::size_t>(best)]) best = option;
+  }
+  if (best < 0) throw EnvError("an action mask allows nothing");
+  return best;
+}
+
+}  // namespace
+
+// Every step draws the same numbers, whatever the values are.
+void EpsilonGreedy::act(const Observation& observation, const at::Tensor& mask, const Decisions& out) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor values = policy_.forward(observation).action_parameters.front().to(at::kCPU).contiguous();
+  const std::int64_t rows = values.size(0), options = values.size(1);
+  if (!at::isfinite(values).all().item<bool>()) throw RunError("the values of actions are not finite");
+  const float* value = values.const_data_ptr<float>();
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const std::uint8_t* allowed = mask.defined() ? mask.const_data_ptr<std::uint8_t>() + row * options : nullptr;
+    const bool explores = random_.uniform_double() < epsilon_;
+    const std::int64_t any = any_option(allowed, options, random_);
+    const std::int64_t best = best_option(allowed, {value + row * options, static_cast<std::size_t>(options)});
+    out.discrete[row] = explores ? any : best;
+    out.log_prob[row] = 0;
+    out.value[row] = value[row * options + best];
+  }
+}
+
+void EpsilonGreedy::evaluate(const Observation& observation, const at::Tensor& /*state*/, float* value) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor values = policy_.forward(observation).value.to(at::kCPU, at::kFloat).contiguous();
+  std::copy_n(values.const_data_ptr<float>(), values.numel(), value);
+}
+
+std::vector<std::byte> EpsilonGreedy::save() const {
+  const auto bytes = random_.save();
+  return {bytes.begin(), bytes.end()};
+}
+
+void Dqn::set_optimizers(const DqnOptions& options, learner::TeamOptions& team) {
+  team.optimizer = {model::AdamOptions{.lr = options.learning_rate, .eps = options.adam_eps}};
+}
+
+Dqn::Dqn(learner::Member member, DqnPolicy& policy, const NetworkOptions& networks, const DqnOptions& options)
+    : member_(std::move(member)),
+      policy_(policy),
+      copy_(copy_of(policy, networks, options)),
+      target_(member_.replica.parameters(), "q", copy_),
+      options_(options),
+      epsilon_(options.first_epsilon) {}
+
+learner::LearnerReport Dqn::learn(const Turn& now, std::span<OffPolicySums> sums,
+                                  std::span<std::vector<float>> errors) {
+  const int first = member_.replica.placement().mine.begin;
+  const auto loss = [&](const learner::ShardBatch& batch) {
+    const auto local = static_cast<std::size_t>(batch.shard - first);
+    std::vector<float>* its = errors.empty() ? nullptr : &errors[local];
+    return dqn_loss(policy_, *copy_, transitions_of(batch.columns), options_, sums[local], its);
+  };
+  const learner::LearnerReport report =
+      member_.learner.step(0, learner::LossFunction(std::cref(loss)), 1.0, now.limits);
+  if ((now.turn + 1) % options_.target_every == 0) target_.follow(options_.tau);
+  return report;
+}
+
+std::unique_ptr<Actor> Dqn::make_explorer(const ActorOptions& /*options*/, std::int64_t /*rows*/,
+                                          std::uint64_t run_seed, int group) {
+  const std::uint64_t seed = derive_seed(run_seed, SeedPurpose::kAction, static_cast<std::uint64_t>(group));
+  return std::make_unique<EpsilonGreedy>(policy_, epsilon_, Philox(seed));
+}
+
+std::string Dqn::gradients_by() const { return "losses and gradients by tensor operations and autograd"; }
+
+}  // namespace tandem::rl

@@ -1,0 +1,79 @@
+#include "tandem/rl/algo/dqn/dqn_policy.h"
+
+#include <ATen/ATen.h>
+
+#include <string>
+#include <utility>
+
+#include "tandem/base/text.h"
+
+namespace tandem::rl {
+
+ReturnNetwork::ReturnNetwork(const Spec& spec, const NetworkOptions& networks, const DqnOptions& options,
+                             at::Generator& generator)
+    : options_(options),
+      actions_(head_size(spec.action)),
+      encoder_(std::make_shared<Encoder>(spec, networks.torso, generator)) {
+  if (encoder_->has_torso()) register_module("torso", encoder_);
+  const bool is_dueling = options.streams == DqnStreams::kDueling;
+  const std::int64_t numbers = options.numbers(), inputs = encoder_->size();
+  net_ = register_module(is_dueling ? "value" : "net",
+                         make_network(networks, inputs, is_dueling ? numbers : actions_ * numbers, generator));
+  if (is_dueling)
+    advantage_ = register_module("advantage", make_network(networks, inputs, actions_ * numbers, generator));
+  if (options.returns == DqnReturn::kCategorical)
+    support_ = register_buffer("support", at::linspace(options.least_return, options.most_return, options.atoms));
+}
+
+at::Tensor ReturnNetwork::forward(const Observation& observation) {
+  const at::Tensor features = encoder_->encode(observation);
+  const at::Tensor first = net_->forward(features);
+  if (!advantage_) return first.view({first.size(0), actions_, -1});
+  const at::Tensor advantage = advantage_->forward(features).view({first.size(0), actions_, -1});
+  return first.unsqueeze(1) + advantage - advantage.mean(1, /*keepdim=*/true);
+}
+
+at::Tensor ReturnNetwork::mean(const at::Tensor& returns) const {
+  if (options_.returns == DqnReturn::kCategorical) return (returns.softmax(2) * support_).sum(2);
+  return returns.mean(2);
+}
+
+// forward() and mean() once more, as text.
+FlatFeatures::Script ReturnNetwork::script(const std::string& name) const {
+  FlatFeatures::Script all = encoder_->script(name + ".torso");
+  const auto apply = [&](const Mlp& mlp, const char* its, const char* variable) {
+    all.statements += concat("    ", variable, " = features\n") +
+                      script_of(mlp, concat(name, ".", its), variable, mlp.layers().size());
+  };
+  apply(*net_, advantage_ ? "value" : "net", "r");
+  if (advantage_) {
+    apply(*advantage_, "advantage", "a");
+    all.statements += concat("    a = a.view([-1, ", actions_, ", ", options_.numbers(), "])\n",
+                             "    r = r.unsqueeze(1) + a - a.mean(1, True)\n");
+  } else {
+    all.statements += concat("    r = r.view([-1, ", actions_, ", ", options_.numbers(), "])\n");
+  }
+  all.statements += options_.returns == DqnReturn::kCategorical
+                        ? concat("    q = (torch.softmax(r, 2) * self.", name, ".support).sum(2)\n")
+                        : std::string("    q = r.mean(2)\n");
+  return all;
+}
+
+DqnPolicy::DqnPolicy(const Spec& spec, const NetworkOptions& networks, const DqnOptions& options,
+                     at::Generator generator)
+    : ActorCritic(spec, ActionFamily::kCategorical),
+      network_(register_module("q", std::make_shared<ReturnNetwork>(spec, networks, options, generator))) {}
+
+PolicyOutput DqnPolicy::forward(const Observation& observation) {
+  const at::Tensor q = network_->mean(network_->forward(observation));
+  return {.action_parameters = {q}, .value = q.amax(1)};
+}
+
+PolicyScript DqnPolicy::script() const {
+  FlatFeatures::Script network = network_->script("q");
+  return {.source = "def policy(self, observation: List[Tensor]) -> Tuple[List[Tensor], Tensor]:\n" +
+                    network.statements + "    return ([q], q.amax(1))\n",
+          .constants = std::move(network.constants)};
+}
+
+}  // namespace tandem::rl

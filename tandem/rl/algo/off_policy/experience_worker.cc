@@ -1,0 +1,296 @@
+#include "tandem/rl/algo/off_policy/experience_worker.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "tandem/base/check.h"
+#include "tandem/base/rounding.h"
+#include "tandem/base/text.h"
+#include "tandem/concurrency/trace.h"
+#include "tandem/rl/env/state_bytes.h"
+#include "tandem/rl/rollout/act_on.h"
+#include "tandem/rl/rollout/group_results.h"
+
+namespace tandem::rl {
+namespace {
+
+constexpr std::uint32_t kExperienceFormat = 1;
+// Streams of a shard beside that of its replay part, under the same seed.
+constexpr std::uint64_t kChanceStream = 1, kNoiseStream = 2;
+
+std::byte* memory_of(const at::Tensor& tensor) { return static_cast<std::byte*>(tensor.data_ptr()); }
+
+std::uint64_t replay_seed(std::uint64_t run_seed, int shard) {
+  return derive_seed(run_seed, SeedPurpose::kReplay, static_cast<std::uint64_t>(shard));
+}
+
+// Leaves that policies see narrowed, and not normalised before, need no more digits in the replay than they see.
+ReplayOptions stored_as_needed(const Spec& spec, ReplayOptions options, bool is_normalized) {
+  options.leaves.resize(spec.observation.size());
+  for (std::size_t leaf = 0; leaf < spec.observation.size(); ++leaf) {
+    if (spec.observation[leaf].type == ElementType::kFloat64 && !is_normalized)
+      options.leaves[leaf].numbers = StoredNumbers::kFloat32;
+  }
+  return options;
+}
+
+void narrow(std::span<const double> from, const at::Tensor& to) {
+  float* out = to.data_ptr<float>();
+  for (const double number : from) *out++ = static_cast<float>(number);
+}
+
+}  // namespace
+
+ExperienceWorker::ExperienceWorker(std::unique_ptr<EnvGroup> group, std::unique_ptr<Actor> explorer,
+                                   ExperienceOptions options, std::uint64_t run_seed, int shard, int first_env)
+    : group_(std::move(group)),
+      explorer_(std::move(explorer)),
+      options_(std::move(options)),
+      rows_(group_->size()),
+      first_env_(first_env),
+      part_(group_->spec(), rows_, stored_as_needed(spec(), options_.replay, options_.normalizer.observations),
+            replay_seed(run_seed, shard)),
+      chance_(replay_seed(run_seed, shard), kChanceStream),
+      noise_(replay_seed(run_seed, shard), kNoiseStream),
+      episodes_(rows_, first_env),
+      moments_(spec(), options_.normalizer),
+      intake_(spec(), options_.normalizer.observations, options_.remarks),
+      present_(intake_.memory(rows_)),
+      final_(intake_.memory(rows_)) {
+  const auto envs = static_cast<std::size_t>(rows_);
+  const auto numbers = envs * static_cast<std::size_t>(action_elements(spec().action));
+  for (auto* each : {&reward_, &discounted_}) each->resize(envs);
+  for (auto* each : {&terminated_, &truncated_, &done_}) each->resize(envs);
+  for (auto* each : {&log_prob_, &value_}) each->resize(envs);
+  metrics_.resize(envs * spec().metrics.size());
+  const Spec as_seen = as_policies_see(spec());
+  for (std::size_t leaf = 0; leaf < present_.size(); ++leaf) {
+    const Leaf& its = as_seen.observation[leaf];
+    seen_.push_back(intake_.converts(leaf) ? at::zeros(with_rows({rows_}, its), scalar_type(its.type)) : present_[leaf]);
+    arrays_.observation.push_back(memory_of(present_[leaf]));
+    arrays_.final_observation.push_back(memory_of(final_[leaf]));
+  }
+  if (spec().has_action_mask) {
+    mask_ = at::ones({rows_, mask_elements(spec().action)}, at::kByte);
+    arrays_.action_mask = mask_.data_ptr<std::uint8_t>();
+  }
+  arrays_.reward = reward_.data();
+  arrays_.terminated = terminated_.data();
+  arrays_.truncated = truncated_.data();
+  if (!metrics_.empty()) arrays_.metrics = metrics_.data();
+  if (std::holds_alternative<Box>(spec().action)) {
+    box_.resize(numbers);
+    bounded_.resize(numbers);
+  } else {
+    discrete_.resize(numbers);
+  }
+}
+
+void ExperienceWorker::reset(std::uint64_t seed) {
+  const KeptRounding kept;
+  std::vector<std::uint64_t> seeds;
+  for (int env = first_env_; env < first_env_ + rows_; ++env)
+    seeds.push_back(derive_seed(seed, SeedPurpose::kEnvGroup, static_cast<std::uint64_t>(env)));
+  group_->reset(seeds, arrays_);
+  part_.begin(arrays_);
+  std::ranges::fill(done_, std::uint8_t{1});
+  explorer_->episodes_ended(done_);
+  std::ranges::fill(discounted_, 0.0);
+  episodes_ = EpisodeTracker(rows_, first_env_);
+}
+
+void ExperienceWorker::begin_update() {
+  moments_.clear();
+  steps_made_ = 0;
+}
+
+void ExperienceWorker::step(Chooser chooser, const Normalizers& frozen) {
+  const at::NoGradGuard no_grad;
+  choose(chooser, frozen);
+  EnvActions taken{.discrete = discrete_.empty() ? nullptr : discrete_.data()};
+  if (!box_.empty()) {
+    to_bounds(std::get<Box>(spec().action), box_.data(), rows_, bounded_.data());
+    taken.box = bounded_.data();
+  }
+  {
+    const Span span("step environments");
+    const CallMark::Call step = mark_.enter();
+    const KeptRounding kept;
+    group_->step(taken, arrays_);
+  }
+  // The replay keeps actions in the policy's units.
+  if (!box_.empty()) taken.box = box_.data();
+  part_.append(taken, arrays_);
+  record(frozen);
+  ++steps_made_;
+}
+
+// Explorers tell a log-probability and a value that nobody asks for here.
+void ExperienceWorker::choose(Chooser chooser, const Normalizers& frozen) {
+  if (chooser == Chooser::kChance) return choose_by_chance();
+  const Span span("act");
+  show(present_, seen_, rows_, frozen);
+  const Decisions decisions{.discrete = discrete_.empty() ? nullptr : discrete_.data(),
+                            .box = box_.empty() ? nullptr : box_.data(),
+                            .log_prob = log_prob_.data(),
+                            .value = value_.data()};
+  act_on(spec(), *explorer_, seen_, mask_, decisions);
+}
+
+// Sides of a Box without bounds have no even choice; their numbers are standard normal.
+void ExperienceWorker::choose_by_chance() {
+  if (const auto* box = std::get_if<Box>(&spec().action)) {
+    for (std::size_t i = 0; i < box_.size(); ++i) {
+      const std::size_t side = i % box->low.size();
+      const bool is_bounded = std::isfinite(box->low[side]) && std::isfinite(box->high[side]);
+      box_[i] = static_cast<float>(is_bounded ? 2 * chance_.uniform_double() - 1 : chance_.normal());
+    }
+    return;
+  }
+  const std::vector<std::int64_t> choices = choices_of(spec().action);
+  const std::uint8_t* mask = mask_.defined() ? mask_.const_data_ptr<std::uint8_t>() : nullptr;
+  for (std::size_t i = 0; i < discrete_.size(); ++i) {
+    const std::int64_t options = choices[i % choices.size()];
+    const auto allowed = mask == nullptr ? options : std::count_if(mask, mask + options, [](auto m) { return m != 0; });
+    auto left = static_cast<std::int64_t>(chance_.below(static_cast<std::uint64_t>(std::max<std::int64_t>(allowed, 1))));
+    discrete_[i] = left;
+    if (mask == nullptr) continue;
+    for (std::int64_t option = 0; option < options; ++option) {
+      if (mask[option] != 0 && left-- == 0) discrete_[i] = option;
+    }
+    mask += options;
+  }
+}
+
+void ExperienceWorker::record(const Normalizers& frozen) {
+  episodes_.record(steps_made_, reward_.data(), terminated_.data(), truncated_.data(), metrics_);
+  bool any_done = false;
+  for (std::size_t row = 0; row < reward_.size(); ++row) {
+    done_[row] = terminated_[row] | truncated_[row];
+    any_done |= done_[row] != 0;
+    if (!frozen.options().rewards) continue;
+    discounted_[row] = options_.gamma * discounted_[row] + reward_[row];
+    moments_.discounted_return.add(&discounted_[row]);
+    if (done_[row] != 0) discounted_[row] = 0;
+  }
+  if (any_done) explorer_->episodes_ended(done_);
+  if (!frozen.options().observations) return;
+  for (std::size_t leaf = 0; leaf < present_.size(); ++leaf) {
+    const std::byte* row = memory_of(present_[leaf]);
+    for (int i = 0; i < rows_; ++i, row += spec().observation[leaf].bytes())
+      intake_.gather(leaf, row, moments_.observation[leaf]);
+  }
+}
+
+void ExperienceWorker::show(const std::vector<at::Tensor>& raw, const std::vector<at::Tensor>& seen, std::int64_t rows,
+                            const Normalizers& frozen) {
+  for (std::size_t leaf = 0; leaf < raw.size(); ++leaf) {
+    if (raw[leaf].data_ptr() == seen[leaf].data_ptr()) continue;
+    intake_.show(leaf, memory_of(raw[leaf]), memory_of(seen[leaf]), rows, &frozen);
+  }
+}
+
+// Leaves that are normalised are drawn as they were stored; all others go straight to where they are wanted.
+void ExperienceWorker::make_draw_memory(std::int64_t rows, TransitionRows& into) {
+  const auto count = static_cast<std::size_t>(rows);
+  for (auto* each : {&reward_drawn_, &discount_drawn_, &weight_drawn_}) each->resize(count);
+  row_drawn_.resize(count);
+  drawn_ = {};
+  raw_.clear();
+  raw_next_.clear();
+  for (std::size_t leaf = 0; leaf < into.observation.size(); ++leaf) {
+    const bool is_raw = options_.normalizer.observations;
+    const Leaf& stored = part_.leaves()[leaf];
+    const auto raw = [&] { return at::zeros(with_rows({rows}, stored), scalar_type(stored.type)); };
+    raw_.push_back(is_raw ? raw() : into.observation[leaf]);
+    raw_next_.push_back(is_raw ? raw() : into.next_observation[leaf]);
+    drawn_.observation.push_back(memory_of(raw_.back()));
+    drawn_.next_observation.push_back(memory_of(raw_next_.back()));
+  }
+  if (box_.empty()) {
+    drawn_.discrete = into.action.data_ptr<std::int64_t>();
+  } else {
+    drawn_.box = into.action.data_ptr<float>();
+  }
+  if (into.next_action_mask.defined()) drawn_.next_action_mask = into.next_action_mask.data_ptr<std::uint8_t>();
+  drawn_.reward = reward_drawn_.data();
+  drawn_.discount = discount_drawn_.data();
+  drawn_.weight = weight_drawn_.data();
+  drawn_.row = row_drawn_.data();
+}
+
+void ExperienceWorker::draw(double beta, const Normalizers& frozen, TransitionRows& into) {
+  const Span span("draw");
+  const at::NoGradGuard no_grad;
+  const std::int64_t rows = into.reward.size(0);
+  const bool is_other = drawn_.box != (box_.empty() ? nullptr : into.action.data_ptr<float>()) ||
+                        drawn_.discrete != (box_.empty() ? into.action.data_ptr<std::int64_t>() : nullptr);
+  if (is_other || std::ssize(row_drawn_) != rows) make_draw_memory(rows, into);
+  part_.sample(rows, drawn_, beta);
+  show(raw_, into.observation, rows, frozen);
+  show(raw_next_, into.next_observation, rows, frozen);
+  if (frozen.options().rewards) {
+    for (double& reward : reward_drawn_) reward = frozen.scale_reward(reward);
+  }
+  narrow(reward_drawn_, into.reward);
+  narrow(discount_drawn_, into.discount);
+  const double largest = std::ranges::max(weight_drawn_);
+  for (double& weight : weight_drawn_) weight /= largest;
+  narrow(weight_drawn_, into.weight);
+  for (const at::Tensor& noise : into.noise) {
+    for (float& number : std::span(noise.data_ptr<float>(), static_cast<std::size_t>(noise.numel())))
+      number = static_cast<float>(noise_.normal());
+  }
+}
+
+void ExperienceWorker::prioritize(std::span<const float> errors) {
+  const std::vector<double> sizes(errors.begin(), errors.end());
+  part_.update_priorities(row_drawn_, sizes);
+}
+
+void ExperienceWorker::append_results(std::vector<double>& numbers) {
+  moments_.append_numbers(numbers);
+  append_episodes(episodes_.finished(), numbers);
+  episodes_.clear_finished();
+}
+
+// load() reads in the same order. The bytes of the environments are empty where they cannot be saved, and where they
+// were lost while they were.
+std::vector<std::byte> ExperienceWorker::save() const {
+  StateWriter out;
+  out.put(kExperienceFormat);
+  out.put(static_cast<std::int64_t>(rows_));
+  out.put_bytes(group_->can_save() ? group_->save() : std::vector<std::byte>());
+  out.put_bytes(explorer_->save());
+  for (const Philox* stream : {&chance_, &noise_}) out.put_bytes(stream->save());
+  for (const double value : discounted_) out.put(value);
+  for (const double value : episodes_.running_return) out.put(value);
+  for (const std::int64_t value : episodes_.running_length) out.put(value);
+  return out.take();
+}
+
+ExperienceWorker::Resumed ExperienceWorker::load(std::span<const std::byte> state,
+                                                 std::uint64_t seed_for_new_episodes) {
+  StateReader in(state, concat("env group with environment ", first_env_));
+  in.expect(kExperienceFormat, "its format");
+  in.expect(static_cast<std::int64_t>(rows_), "its number of rows");
+  const std::span<const std::byte> environments = in.get_bytes();
+  explorer_->load(in.get_bytes());
+  for (Philox* stream : {&chance_, &noise_}) stream->load(in.get_bytes());
+  for (double& value : discounted_) value = in.get<double>();
+  for (double& value : episodes_.running_return) value = in.get<double>();
+  for (std::int64_t& value : episodes_.running_length) value = in.get<std::int64_t>();
+  in.expect_end();
+  if (environments.empty()) {
+    reset(seed_for_new_episodes);
+    return group_->can_save() ? Resumed::kAfterALoss : Resumed::kWithNewEpisodes;
+  }
+  group_->load(environments, arrays_);
+  return Resumed::kExactly;
+}
+
+}  // namespace tandem::rl

@@ -1,0 +1,125 @@
+#include "tandem/rl/algo/off_policy/networks.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "tandem/base/check.h"
+#include "tandem/base/text.h"
+#include "tandem/model/init.h"
+
+namespace tandem::rl {
+
+std::shared_ptr<Mlp> make_network(const NetworkOptions& options, std::int64_t inputs, std::int64_t outputs,
+                                  at::Generator& generator) {
+  auto network = std::make_shared<Mlp>(
+      Mlp::Options{.sizes = layer_sizes(inputs, options.hidden, outputs), .activation = options.activation}, generator);
+  for (const torch::nn::Linear& layer : network->layers())
+    model::init_uniform_fan_in(layer->weight, layer->bias, generator);
+  return network;
+}
+
+at::Tensor forward_frozen(const Mlp& network, at::Tensor x) {
+  for (std::size_t i = 0; i < network.layers().size(); ++i) {
+    const torch::nn::Linear& layer = network.layers()[i];
+    x = at::linear(x, layer->weight.detach(), layer->bias.detach());
+    if (!network.is_activated(i)) continue;
+    if (!network.norms().empty()) {
+      const torch::nn::LayerNorm& norm = network.norms()[i];
+      x = at::layer_norm(x, {x.size(1)}, norm->weight.detach(), norm->bias.detach(), norm->options.eps());
+    }
+    x = activate(network.options().activation, x);
+  }
+  return x;
+}
+
+ObservationNetwork::ObservationNetwork(const Spec& spec, const NetworkOptions& options, std::int64_t outputs,
+                                       at::Generator& generator)
+    : encoder_(std::make_shared<Encoder>(spec, options.torso, generator)) {
+  if (encoder_->has_torso()) register_module("torso", encoder_);
+  net_ = register_module("net", make_network(options, encoder_->size(), outputs, generator));
+}
+
+FlatFeatures::Script ObservationNetwork::script(const std::string& name, const std::string& result) const {
+  FlatFeatures::Script all = encoder_->script(name + ".torso");
+  all.statements += concat("    ", result, " = features\n") +
+                    script_of(*net_, name + ".net", result, net_->layers().size());
+  return all;
+}
+
+ActionValues::ActionValues(const Spec& spec, const NetworkOptions& options, int count, at::Generator& generator)
+    : encoder_(std::make_shared<Encoder>(spec, options.torso, generator)) {
+  if (has_torso()) register_module("torso", encoder_);
+  const std::int64_t inputs = features() + action_elements(spec.action);
+  for (int i = 0; i < count; ++i)
+    networks_.push_back(register_module(std::to_string(i), make_network(options, inputs, 1, generator)));
+}
+
+at::Tensor ActionValues::forward(const at::Tensor& features, const at::Tensor& action) {
+  const at::Tensor inputs = at::cat({features, action}, 1);
+  std::vector<at::Tensor> values;
+  for (const auto& network : networks_) values.push_back(network->forward(inputs).squeeze(1));
+  return at::stack(values);
+}
+
+at::Tensor ActionValues::forward_frozen(const at::Tensor& features, const at::Tensor& action) const {
+  const at::Tensor inputs = at::cat({features.detach(), action}, 1);
+  std::vector<at::Tensor> values;
+  for (const auto& network : networks_) values.push_back(rl::forward_frozen(*network, inputs).squeeze(1));
+  return at::stack(values);
+}
+
+std::string ActionValues::least_script(const std::string& name, const std::string& action) const {
+  std::string text = concat("    pair = torch.cat([features, ", action, "], 1)\n");
+  for (std::size_t i = 0; i < networks_.size(); ++i) {
+    text += "    q = pair\n" + script_of(*networks_[i], concat(name, "._", i), "q", networks_[i]->layers().size());
+    text += i == 0 ? "    value = q\n" : "    value = torch.minimum(value, q)\n";
+  }
+  return text;
+}
+
+// The parameters of a group lie side by side in a flat buffer, in the order in which the module has them, which is that
+// of the copy.
+TargetNetwork::TargetNetwork(const model::FlatParameters& source, const std::string& prefix,
+                             const std::shared_ptr<torch::nn::Module>& copy) {
+  const std::string begin = prefix + ".";
+  const auto parameters = copy->named_parameters();
+  TANDEM_CHECK(source.buffers().size() == 1, "parameters of ", source.buffers().size(), " kinds");
+  const model::FlatBuffer& buffer = source.buffers().front();
+  const auto is_followed = [&begin](const model::ParameterSlot& slot) { return slot.name.starts_with(begin); };
+  const auto first = std::ranges::find_if(buffer.slots, is_followed);
+  const auto last = std::find_if_not(first, buffer.slots.end(), is_followed);
+  TANDEM_CHECK(static_cast<std::size_t>(last - first) == parameters.size() &&
+                   std::none_of(last, buffer.slots.end(), is_followed),
+               "parameters of ", prefix, " that the target has not, or that lie apart");
+  if (first == last) return;
+  const std::int64_t from = first->offset, to = (last - 1)->offset + (last - 1)->count;
+  source_ = buffer.values.narrow(0, from, to - from);
+  values_ = source_.clone();
+  for (auto slot = first; slot != last; ++slot) {
+    const std::string own = slot->name.substr(begin.size());
+    const at::Tensor* parameter = parameters.find(own);
+    TANDEM_CHECK(parameter != nullptr && parameter->sizes() == slot->shape, "parameter ", slot->name,
+                 " is another one in its target");
+    const at::Tensor view = values_.narrow(0, slot->offset - from, slot->count).view(slot->shape);
+    at::Tensor its = *parameter;
+    its.set_requires_grad(false);
+    its.set_data(view);
+    named_.emplace_back(slot->name, view);
+  }
+}
+
+void TargetNetwork::follow(double share) {
+  if (!values_.defined()) return;
+  if (share == 1) {
+    values_.copy_(source_);
+  } else {
+    values_.lerp_(source_, share);
+  }
+}
+
+model::NamedTensors TargetNetwork::state() const { return named_; }
+
+void TargetNetwork::load(const model::NamedTensors& state) { model::copy_named(state, named_); }
+
+}  // namespace tandem::rl

@@ -1,0 +1,27 @@
+// rl/algo/sac/sac_options.h: the numbers of SAC.
+//
+// All in this header, since the program's configuration, which is without LibTorch, asks as well.
+#pragma once
+#include <optional>
+
+#include "tandem/rl/algo/off_policy/off_policy_options.h"
+
+namespace tandem::rl {
+
+/// Haarnoja et al., "Soft Actor-Critic Algorithms and Applications" (2018), with two critics and a learned temperature.
+struct SacOptions : OffPolicyOptions {
+  double learning_rate = 3e-4;
+  // Of the critics; nothing: learning_rate.
+  std::optional<double> critic_learning_rate = {};
+  // Networks that estimate Q(s, a), of which the least counts.
+  int critics = 2;
+  // The temperature that the entropy is weighed with at first; it is learned from there, unless it is fixed.
+  double temperature = 1;
+  std::optional<double> fixed_temperature = {};
+  // The entropy that the temperature is learned for; nothing: minus the number of the action's components.
+  std::optional<double> target_entropy = {};
+  // Optimizer steps of the critics for one of the actor and the temperature.
+  int policy_every = 1;
+};
+
+}  // namespace tandem::rl

@@ -1,0 +1,27 @@
+// rl/algo/td3/td3_options.h: the numbers of TD3, of which DDPG is a case.
+//
+// All in this header, since the program's configuration, which is without LibTorch, asks as well.
+#pragma once
+#include <optional>
+
+#include "tandem/rl/algo/off_policy/off_policy_options.h"
+
+namespace tandem::rl {
+
+/// Fujimoto, van Hoof, Meger, "Addressing Function Approximation Error in Actor-Critic Methods" (2018). Numbers of noise
+/// are in units of the actions' bounds. DDPG (Lillicrap et al. 2015) is one critic, policy_every 1 and target_noise 0.
+struct Td3Options : OffPolicyOptions {
+  double learning_rate = 3e-4;
+  // Of the critics; nothing: learning_rate.
+  std::optional<double> critic_learning_rate = {};
+  // Networks that estimate Q(s, a), of which the least counts.
+  int critics = 2;
+  // Turns of the critics for one of the actor; the target networks go along with the actor.
+  int policy_every = 2;
+  // The deviation of the noise on actions that explore.
+  double exploration_noise = 0.1;
+  // The deviation of the noise on the targets' actions, and the most that it counts.
+  double target_noise = 0.2, target_noise_clip = 0.5;
+};
+
+}  // namespace tandem::rl

@@ -1,0 +1,144 @@
+// off_policy_updates FOLDER: two turns of learning of SAC, TD3 and DQN in several forms. Of each it writes the networks
+// before and after, and the rows that they learned from; off_policy_parity.py makes the same turns in Python's torch.
+#include <ATen/ATen.h>
+
+#include <filesystem>
+#include <string>
+
+#include "tandem/base/atomic_file.h"
+#include "tandem/base/text.h"
+#include "tandem/model/files/safetensors.h"
+#include "tandem/rl/algo/dqn/dqn.h"
+#include "tandem/rl/algo/sac/sac.h"
+#include "tandem/rl/algo/td3/td3.h"
+
+namespace {
+
+using namespace tandem::rl;
+using tandem::concat;
+namespace model = tandem::model;
+namespace learner = tandem::learner;
+
+constexpr std::int64_t kRows = 32;
+
+Spec spec_with(ActionSpace action) {
+  Spec spec;
+  spec.id = "Parity-v0";
+  spec.observation = {{.name = "obs", .type = ElementType::kFloat32, .shape = {5}, .low = {}, .high = {}}};
+  spec.action = std::move(action);
+  return spec;
+}
+
+TransitionRows random_rows(const Spec& spec, int noises) {
+  TransitionRows rows = make_transitions(spec, kRows, noises);
+  for (at::Tensor* each : {&rows.observation[0], &rows.next_observation[0]}) each->normal_();
+  for (at::Tensor& noise : rows.noise) noise.normal_();
+  rows.reward.normal_();
+  rows.discount.bernoulli_(0.8).mul_(0.97);
+  rows.weight.uniform_(0.2, 1);
+  if (rows.action.is_floating_point()) {
+    rows.action.uniform_(-1, 1);
+  } else {
+    rows.action.random_(0, std::get<Discrete>(spec.action).n);
+  }
+  return rows;
+}
+
+void write(const std::filesystem::path& path, const model::NamedTensors& tensors) {
+  std::string bytes;
+  model::write_safetensors(tensors, {}, [&](std::span<const std::byte> piece) {
+    bytes.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+  });
+  tandem::write_file(path, bytes);
+}
+
+void append_rows(int turn, const TransitionRows& rows, model::NamedTensors& all) {
+  const auto add = [&](const std::string& name, const at::Tensor& tensor) {
+    all.emplace_back(concat("rows.", turn, ".", name), tensor.clone());
+  };
+  add("observation", rows.observation[0]);
+  add("next_observation", rows.next_observation[0]);
+  add("action", rows.action);
+  add("reward", rows.reward);
+  add("discount", rows.discount);
+  add("weight", rows.weight);
+  for (std::size_t i = 0; i < rows.noise.size(); ++i) add(concat("noise.", i), rows.noise[i]);
+}
+
+template <typename Policy, typename Agent, typename Options>
+void learn(const std::filesystem::path& path, const Spec& spec, const std::shared_ptr<Policy>& policy,
+           const NetworkOptions& networks, const Options& options) {
+  learner::TeamOptions team_options;
+  team_options.strategy = tandem::sync::with_mean(tandem::sync::options_of(tandem::sync::StrategyKind::kReplicated),
+                                                  {.divisor = tandem::sync::Divisor::kTotal});
+  Agent::set_optimizers(options, team_options);
+  learner::ReplicaTeam team(tandem::sync::place_replicas({c10::Device(c10::kCPU)}, 1), team_options,
+                            [&](const tandem::sync::Placement&) { return policy; });
+  Agent agent(team.member(0), *policy, networks, options);
+  model::NamedTensors all;
+  const auto keep = [&](const std::string& when) {
+    for (const auto& [name, tensor] : model::named_parameters_of(*policy)) all.emplace_back(when + name, tensor.clone());
+  };
+  keep("before.");
+  for (int turn = 0; turn < 2; ++turn) {
+    const TransitionRows rows = random_rows(spec, agent.noises());
+    append_rows(turn, rows, all);
+    std::vector<learner::Batch> batches(1);
+    take_columns(rows, batches.front());
+    std::vector<OffPolicySums> sums(1);
+    std::vector<std::vector<float>> errors(1);
+    team.run([&](learner::Member& member) {
+      member.learner.batch().load_shards(batches, kRows, learner::Tail::kDrop);
+      member.learner.begin_pass(learner::Order::kSequential);
+      (void)agent.learn({.turn = turn, .limits = {}}, sums, errors);
+    });
+    all.emplace_back(concat("errors.", turn), at::tensor(errors.front()));
+  }
+  keep("after.");
+  for (const auto& [name, tensor] : agent.targets()) all.emplace_back("target." + name, tensor.clone());
+  write(path, all);
+}
+
+void write_all(const std::filesystem::path& folder) {
+  const NetworkOptions networks{.hidden = {16, 12}};
+  const Spec box = spec_with(Box{{-2, -2, -2}, {2, 2, 2}}), choice = spec_with(Discrete{4});
+  const auto generator = [] { return at::make_generator<at::CPUGeneratorImpl>(5); };
+
+  SacOptions sac;
+  sac.tau = 0.1;
+  learn<SacPolicy, Sac>(folder / "sac.safetensors", box,
+                        std::make_shared<SacPolicy>(box, networks, 2, 0.5, generator()), networks, sac);
+  Td3Options td3;
+  td3.tau = 0.1;
+  learn<Td3Policy, Td3>(folder / "td3.safetensors", box,
+                        std::make_shared<Td3Policy>(box, networks, 2, 0.1, generator()), networks, td3);
+
+  for (const DqnReturn returns : {DqnReturn::kMean, DqnReturn::kCategorical, DqnReturn::kQuantiles}) {
+    for (const DqnStreams streams : {DqnStreams::kOne, DqnStreams::kDueling}) {
+      DqnOptions dqn;
+      dqn.returns = returns;
+      dqn.streams = streams;
+      dqn.target = streams == DqnStreams::kOne ? DqnTarget::kMax : DqnTarget::kDouble;
+      dqn.atoms = 11;
+      dqn.least_return = -3;
+      dqn.most_return = 3;
+      dqn.tau = 0.1;
+      const char* const names[] = {"mean", "categorical", "quantiles"};
+      const std::string name = concat("dqn-", names[static_cast<int>(returns)],
+                                      streams == DqnStreams::kOne ? "-max-one" : "-double-dueling");
+      learn<DqnPolicy, Dqn>(folder / (name + ".safetensors"), choice,
+                            std::make_shared<DqnPolicy>(choice, networks, dqn, generator()), networks, dqn);
+    }
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fputs("usage: off_policy_updates FOLDER\n", stderr);
+    return 2;
+  }
+  at::manual_seed(3);
+  write_all(argv[1]);
+}
