@@ -96,7 +96,7 @@ class Actions:
         else:
             raise Refused(
                 "the action space is %s; actions are Discrete, MultiDiscrete, MultiBinary or Box, so give the "
-                "environment a wrapper, as by --env-option python.wrappers=[\"module.Wrapper\"]" % space
+                "environment a wrapper, as by --env-option python.wrappers=module:Class" % space
             )
 
     def is_small(self, space):
