@@ -3,8 +3,8 @@
 
 usage: off_policy_parity.py PATH/TO/off_policy_updates
 
-The program writes networks, rows, and what it made of them. Here the same turns are written down anew, with autograd and
-torch.optim.Adam, by the papers. Exits with 1 and names the tensor when one differs by more than 1e-6.
+The program writes networks, rows, and what it made of them. Here the same turns are written down anew, by the papers,
+with autograd and torch.optim.Adam. Exits with 1 and names the tensor when one differs by more than 1e-6.
 """
 import pathlib
 import subprocess
@@ -201,14 +201,15 @@ def main():
     failed = False
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([sys.argv[1], folder], check=True, timeout=120)
-        cases = sorted(pathlib.Path(folder).glob("*.safetensors"))
-        if len(cases) != 8:
-            raise SystemExit(f"expected 8 cases, found {len(cases)}")
+        cases = sorted(pathlib.Path(folder).glob("*/*.safetensors"))
+        if len(cases) != 16:
+            raise SystemExit(f"expected 16 cases, found {len(cases)}")
         for case in cases:
             worst, count, moved = compare(case)
             faults = [f"{name} by {d:.3g}" for name, d in worst.items() if not d <= TOLERANCE]
             failed |= bool(faults) or count < 10 or moved < 1e-5
-            print(f"{case.stem}: {count} tensors, largest difference {max(worst.values()):.2g}, learned {moved:.2g}"
+            print(f"{case.stem}, {case.parent.name}: {count} tensors, largest difference {max(worst.values()):.2g}, "
+                  + f"learned {moved:.2g}"
                   + (f"; DIFFERS: {', '.join(faults)}" if faults else ""))
     sys.exit(1 if failed else 0)
 

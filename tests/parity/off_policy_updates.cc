@@ -1,5 +1,6 @@
 // off_policy_updates FOLDER: two turns of learning of SAC, TD3 and DQN in several forms. Of each it writes the networks
-// before and after, and the rows that they learned from; off_policy_parity.py makes the same turns in Python's torch.
+// before and after, and the rows that they learned from, once by autograd and once by kernels; off_policy_parity.py
+// makes the same turns in Python's torch.
 #include <ATen/ATen.h>
 
 #include <filesystem>
@@ -29,6 +30,7 @@ Spec spec_with(ActionSpace action) {
   return spec;
 }
 
+// Some rows end the task, and weights differ, so that both count.
 TransitionRows random_rows(const Spec& spec, int noises) {
   TransitionRows rows = make_transitions(spec, kRows, noises);
   for (at::Tensor* each : {&rows.observation[0], &rows.next_observation[0]}) each->normal_();
@@ -65,6 +67,7 @@ void append_rows(int turn, const TransitionRows& rows, model::NamedTensors& all)
   for (std::size_t i = 0; i < rows.noise.size(); ++i) add(concat("noise.", i), rows.noise[i]);
 }
 
+// Two turns on one replica, with what they learned from.
 template <typename Policy, typename Agent, typename Options>
 void learn(const std::filesystem::path& path, const Spec& spec, const std::shared_ptr<Policy>& policy,
            const NetworkOptions& networks, const Options& options) {
@@ -74,10 +77,11 @@ void learn(const std::filesystem::path& path, const Spec& spec, const std::share
   Agent::set_optimizers(options, team_options);
   learner::ReplicaTeam team(tandem::sync::place_replicas({c10::Device(c10::kCPU)}, 1), team_options,
                             [&](const tandem::sync::Placement&) { return policy; });
-  Agent agent(team.member(0), *policy, networks, options);
+  Agent agent(team.member(0), *policy, networks, options, tandem::detect_instruction_set());
   model::NamedTensors all;
   const auto keep = [&](const std::string& when) {
-    for (const auto& [name, tensor] : model::named_parameters_of(*policy)) all.emplace_back(when + name, tensor.clone());
+    for (const auto& [name, tensor] : model::named_parameters_of(*policy))
+      all.emplace_back(when + name, tensor.clone());
   };
   keep("before.");
   for (int turn = 0; turn < 2; ++turn) {
@@ -99,17 +103,21 @@ void learn(const std::filesystem::path& path, const Spec& spec, const std::share
   write(path, all);
 }
 
-void write_all(const std::filesystem::path& folder) {
+void write_all(const std::filesystem::path& folder, LossKernel kernel) {
   const NetworkOptions networks{.hidden = {16, 12}};
   const Spec box = spec_with(Box{{-2, -2, -2}, {2, 2, 2}}), choice = spec_with(Discrete{4});
   const auto generator = [] { return at::make_generator<at::CPUGeneratorImpl>(5); };
 
   SacOptions sac;
   sac.tau = 0.1;
+  sac.batch_size = kRows;
+  sac.kernel = kernel;
   learn<SacPolicy, Sac>(folder / "sac.safetensors", box,
                         std::make_shared<SacPolicy>(box, networks, 2, 0.5, generator()), networks, sac);
   Td3Options td3;
   td3.tau = 0.1;
+  td3.batch_size = kRows;
+  td3.kernel = kernel;
   learn<Td3Policy, Td3>(folder / "td3.safetensors", box,
                         std::make_shared<Td3Policy>(box, networks, 2, 0.1, generator()), networks, td3);
 
@@ -123,6 +131,8 @@ void write_all(const std::filesystem::path& folder) {
       dqn.least_return = -3;
       dqn.most_return = 3;
       dqn.tau = 0.1;
+      dqn.batch_size = kRows;
+      dqn.kernel = kernel;
       const char* const names[] = {"mean", "categorical", "quantiles"};
       const std::string name = concat("dqn-", names[static_cast<int>(returns)],
                                       streams == DqnStreams::kOne ? "-max-one" : "-double-dueling");
@@ -140,5 +150,10 @@ int main(int argc, char** argv) {
     return 2;
   }
   at::manual_seed(3);
-  write_all(argv[1]);
+  const std::filesystem::path folder = argv[1];
+  for (const auto& [name, kernel] :
+       {std::pair("autograd", LossKernel::kOff), std::pair("kernels", LossKernel::kAuto)}) {
+    std::filesystem::create_directory(folder / name);
+    write_all(folder / name, kernel);
+  }
 }

@@ -1,9 +1,11 @@
-// DQN to the program, in the order of Algorithm's functions; what all algorithms with a replay have is in off_policy.cc.
+// DQN to the program, in the order of Algorithm's functions; what all algorithms with a replay have is in
+// off_policy.cc.
+#include "tandem/rl/algo/dqn/dqn.h"
+
 #include "tandem/app/algo/native.h"
 #include "tandem/app/algo/off_policy.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
-#include "tandem/rl/algo/dqn/dqn.h"
 
 namespace tandem::app {
 
@@ -55,7 +57,7 @@ class DqnAlgorithm final : public OffPolicyAlgorithm {
   [[nodiscard]] std::function<std::shared_ptr<rl::ActorCritic>(const rl::Spec&, at::Generator)> policy_factory(
       const TrainOptions& options, const PolicySettings& settings) const override {
     return [networks = network_options(settings), dqn = options.of<rl::DqnOptions>()](const rl::Spec& spec,
-                                                                                       at::Generator generator) {
+                                                                                      at::Generator generator) {
       return std::make_shared<rl::DqnPolicy>(spec, networks, dqn, std::move(generator));
     };
   }
@@ -75,9 +77,9 @@ class DqnAlgorithm final : public OffPolicyAlgorithm {
     const auto& dqn = options.of<rl::DqnOptions>();
     setup.learning_rate = dqn.learning_rate;
     setup.set_optimizers = [dqn](learner::TeamOptions& team) { rl::Dqn::set_optimizers(dqn, team); };
-    setup.make_agent = [dqn, networks = network_options(options.policy)](learner::Member member,
-                                                                        rl::ActorCritic& policy) {
-      return std::make_unique<rl::Dqn>(std::move(member), dynamic_cast<rl::DqnPolicy&>(policy), networks, dqn);
+    setup.make_agent = [dqn, networks = network_options(options.policy), set = setup.actor.instruction_set](
+                           learner::Member member, rl::ActorCritic& policy) {
+      return std::make_unique<rl::Dqn>(std::move(member), dynamic_cast<rl::DqnPolicy&>(policy), networks, dqn, set);
     };
   }
 };

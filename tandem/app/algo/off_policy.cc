@@ -12,11 +12,12 @@ namespace tandem::app {
 namespace {
 
 // Settings of policies that describe actor-critics of other algorithms.
-constexpr std::array kOfActorCritics{"policy.trunks",      "policy.head",       "policy.log_std_init",
+constexpr std::array kOfActorCritics{"policy.trunks",      "policy.head",        "policy.log_std_init",
                                      "policy.hidden_gain", "policy.policy_gain", "policy.value_gain"};
 
 }  // namespace
 
+// Counts first, then what is learned, then what bounds a run.
 void add_off_policy_options(const OptionSection& given, rl::OffPolicyOptions& options) {
   OptionSection section = given;
   section.add("train_every", options.train_every, "Steps of each environment between two turns of learning.")
@@ -50,6 +51,10 @@ void add_off_policy_options(const OptionSection& given, rl::OffPolicyOptions& op
       .add("priority_beta", options.priority_beta,
            "How far weights make up for that at first; they do so wholly at the end of the run.")
       .within(0, 1);
+  section.add(
+      "kernel", options.kernel,
+      "auto: fused kernels for losses and gradients where there are some, else as off; off: tensor operations and "
+      "autograd.");
   section.add("stall_timeout", options.stall_timeout, "Seconds that a step of the environments may take.")
       .within(1, kLargestCount);
 }
@@ -64,6 +69,7 @@ rl::OffPolicyOptions OffPolicyAlgorithm::with_counts(const TrainOptions& options
   return its;
 }
 
+// Settings that have an effect for actor-critics alone are faults where they were changed, not ignored.
 void OffPolicyAlgorithm::check(Rules& rules) const {
   const OptionTable& table = rules.table();
   for (const char* key : kOfActorCritics) {
@@ -73,12 +79,15 @@ void OffPolicyAlgorithm::check(Rules& rules) const {
   }
   if (any_remembers(rules.options()))
     rules.fault("policy.recurrent", concat(name(), " trains no policies that remember so far; ppo and dd_ppo do"));
+  if (off_policy_options(rules.options()).kernel == rl::LossKernel::kRecorded)
+    rules.fault(section() + ".kernel", "passes of this algorithm are not recorded so far; use auto or off");
   if (!sync::is_lockstep(rules.options().strategy) && rules.replicas() > 1) {
     rules.fault("strategy", concat("all ", rules.replicas(), " replicas make each step; use replicated, divided or ",
                                    "parameter_server, or one replica"));
   }
   if (rules.any_faulty({"num_envs", "rollout_steps", "shards", "devices"})) return;
-  rules.count_faults(section(), rl::count_faults(off_policy_options(rules.options()), rules.shards(), rules.replicas()));
+  rules.count_faults(section(),
+                     rl::count_faults(off_policy_options(rules.options()), rules.shards(), rules.replicas()));
 }
 
 std::vector<OptionCheck> OffPolicyAlgorithm::checks(const CheckPlace& place) const {
@@ -93,6 +102,7 @@ BatchSize OffPolicyAlgorithm::batch_size(const TrainOptions& options) const {
   return {.env_steps = off_policy_options(options).steps_of_update()};
 }
 
+// One sentence with all counts that decide how much is learned from what.
 std::string OffPolicyAlgorithm::describe_batch(const TrainOptions& options, const rl::TrainingRun& run) const {
   const rl::OffPolicyOptions its = off_policy_options(options);
   return concat("an update has ", its.steps_of_update(), " environment steps; from step ", its.learning_starts, " on, ",

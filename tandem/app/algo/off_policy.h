@@ -1,5 +1,5 @@
-// app/algo/off_policy.h: what algorithms that learn from a replay are alike in to the program: options, rules, the batch
-// and how a run is built. Each is a class of its own on this one.
+// app/algo/off_policy.h: what algorithms that learn from a replay are alike in to the program: options, rules, the
+// batch and how a run is built. Each is a class of its own on this one.
 //
 // One object serves all runs of the process, from any thread.
 #pragma once
@@ -18,8 +18,10 @@ void add_off_policy_options(const OptionSection& section, rl::OffPolicyOptions& 
 /// The networks that the settings of a policy describe.
 [[nodiscard]] rl::NetworkOptions network_options(const PolicySettings& settings);
 
+/// Its functions serve sac, td3, ddpg and dqn alike; a derived class has a name, options, networks and an agent.
 class OffPolicyAlgorithm : public Algorithm {
  public:
+  /// Rules of counts and strategies, and settings of policies that would do nothing.
   void check(Rules& rules) const override;
   [[nodiscard]] std::vector<OptionCheck> checks(const CheckPlace& place) const override;
   [[nodiscard]] BatchSize batch_size(const TrainOptions& options) const override;
@@ -27,7 +29,7 @@ class OffPolicyAlgorithm : public Algorithm {
   [[nodiscard]] std::unique_ptr<rl::TrainingRun> make_run(const RunPlan& plan) const override;
 
  protected:
-  /// What its options' keys begin with.
+  /// The beginning of its options' keys.
   [[nodiscard]] virtual std::string section() const { return name(); }
   /// The algorithm's own options with the counts that every algorithm has.
   [[nodiscard]] virtual rl::OffPolicyOptions off_policy_options(const TrainOptions& options) const = 0;

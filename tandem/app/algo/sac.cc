@@ -1,9 +1,11 @@
-// SAC to the program, in the order of Algorithm's functions; what all algorithms with a replay have is in off_policy.cc.
+// SAC to the program, in the order of Algorithm's functions; what all algorithms with a replay have is in
+// off_policy.cc.
+#include "tandem/rl/algo/sac/sac.h"
+
 #include "tandem/app/algo/native.h"
 #include "tandem/app/algo/off_policy.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
-#include "tandem/rl/algo/sac/sac.h"
 
 namespace tandem::app {
 namespace {
@@ -24,8 +26,7 @@ class SacAlgorithm final : public OffPolicyAlgorithm {
     section.add("critics", sac.critics, "Networks that estimate what an action is worth; the least counts.")
         .within(1, 64);
     section.add("temperature", sac.temperature, "What the entropy is weighed with at first; it is learned.").above(0);
-    section
-        .add("fixed_temperature", sac.fixed_temperature, "What the entropy is weighed with, always.")
+    section.add("fixed_temperature", sac.fixed_temperature, "What the entropy is weighed with, always.")
         .at_least(0)
         .instead_of("sac.temperature")
         .instead_of("sac.target_entropy");
@@ -33,13 +34,14 @@ class SacAlgorithm final : public OffPolicyAlgorithm {
         .add("target_entropy", sac.target_entropy,
              "Entropy that the temperature is learned for; auto: minus the components of an action.")
         .absent_as("auto");
-    section.add("policy_every", sac.policy_every, "Steps of the critics for one of the actor.").within(1, kLargestCount);
+    section.add("policy_every", sac.policy_every, "Steps of the critics for one of the actor.")
+        .within(1, kLargestCount);
   }
 
   [[nodiscard]] std::function<std::shared_ptr<rl::ActorCritic>(const rl::Spec&, at::Generator)> policy_factory(
       const TrainOptions& options, const PolicySettings& settings) const override {
     return [networks = network_options(settings), sac = options.of<rl::SacOptions>()](const rl::Spec& spec,
-                                                                                       at::Generator generator) {
+                                                                                      at::Generator generator) {
       return std::make_shared<rl::SacPolicy>(spec, networks, sac.critics, sac.temperature, std::move(generator));
     };
   }
@@ -51,7 +53,8 @@ class SacAlgorithm final : public OffPolicyAlgorithm {
 
   void check_actions(const rl::Spec& spec) const override {
     if (!std::holds_alternative<rl::Box>(spec.action))
-      throw ConfigError(concat(spec.id, " takes choices, and sac learns actions of a Box; use dqn, ppo, impala or appo"));
+      throw ConfigError(
+          concat(spec.id, " takes choices, and sac learns actions of a Box; use dqn, ppo, impala or appo"));
     rl::check_family(rl::ActionFamily::kSquashedNormal, spec.action);
   }
 
@@ -59,9 +62,9 @@ class SacAlgorithm final : public OffPolicyAlgorithm {
     const auto& sac = options.of<rl::SacOptions>();
     setup.learning_rate = sac.learning_rate;
     setup.set_optimizers = [sac](learner::TeamOptions& team) { rl::Sac::set_optimizers(sac, team); };
-    setup.make_agent = [sac, networks = network_options(options.policy)](learner::Member member,
-                                                                        rl::ActorCritic& policy) {
-      return std::make_unique<rl::Sac>(std::move(member), dynamic_cast<rl::SacPolicy&>(policy), networks, sac);
+    setup.make_agent = [sac, networks = network_options(options.policy), set = setup.actor.instruction_set](
+                           learner::Member member, rl::ActorCritic& policy) {
+      return std::make_unique<rl::Sac>(std::move(member), dynamic_cast<rl::SacPolicy&>(policy), networks, sac, set);
     };
   }
 };

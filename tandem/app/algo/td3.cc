@@ -1,10 +1,11 @@
 // TD3 and DDPG to the program, in the order of Algorithm's functions; what all algorithms with a replay have is in
 // off_policy.cc.
+#include "tandem/rl/algo/td3/td3.h"
+
 #include "tandem/app/algo/native.h"
 #include "tandem/app/algo/off_policy.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
-#include "tandem/rl/algo/td3/td3.h"
 
 namespace tandem::app {
 namespace {
@@ -37,7 +38,7 @@ class Td3Algorithm : public OffPolicyAlgorithm {
   [[nodiscard]] std::function<std::shared_ptr<rl::ActorCritic>(const rl::Spec&, at::Generator)> policy_factory(
       const TrainOptions& options, const PolicySettings& settings) const override {
     return [networks = network_options(settings), td3 = options.of<rl::Td3Options>()](const rl::Spec& spec,
-                                                                                       at::Generator generator) {
+                                                                                      at::Generator generator) {
       return std::make_shared<rl::Td3Policy>(spec, networks, td3.critics, td3.exploration_noise, std::move(generator));
     };
   }
@@ -59,9 +60,9 @@ class Td3Algorithm : public OffPolicyAlgorithm {
     const auto& td3 = options.of<rl::Td3Options>();
     setup.learning_rate = td3.learning_rate;
     setup.set_optimizers = [td3](learner::TeamOptions& team) { rl::Td3::set_optimizers(td3, team); };
-    setup.make_agent = [td3, networks = network_options(options.policy)](learner::Member member,
-                                                                        rl::ActorCritic& policy) {
-      return std::make_unique<rl::Td3>(std::move(member), dynamic_cast<rl::Td3Policy&>(policy), networks, td3);
+    setup.make_agent = [td3, networks = network_options(options.policy), set = setup.actor.instruction_set](
+                           learner::Member member, rl::ActorCritic& policy) {
+      return std::make_unique<rl::Td3>(std::move(member), dynamic_cast<rl::Td3Policy&>(policy), networks, td3, set);
     };
   }
 };

@@ -205,8 +205,8 @@ class Algorithm {
   /// Called once, on the resolved options, before the first run is measured.
   virtual void require_tunable(const TrainOptions&) const {}
 
-  /// Makes the policies that it trains, for training, evaluation and export: an rl::PolicyFactory for the settings of one
-  /// of them. Nothing: they are actor-critics as the settings describe them.
+  /// Makes the policies that it trains, for training, evaluation and export: an rl::PolicyFactory for the settings of
+  /// one of them. Nothing: they are actor-critics as the settings describe them.
   [[nodiscard]] virtual std::function<std::shared_ptr<rl::ActorCritic>(const rl::Spec&, at::Generator)> policy_factory(
       const TrainOptions&, const PolicySettings&) const {
     return {};

@@ -38,8 +38,8 @@ namespace tandem::app {
 /// Each "NAME=VALUE" as a pair. Throws ConfigError for an item that is none.
 [[nodiscard]] rl::EnvOptionTexts option_texts(const std::vector<std::string>& items);
 
-/// The policy that the options' algorithm trains, with the settings of one of its policies. The factory draws the initial
-/// weights from the generator that it is given.
+/// The policy that the options' algorithm trains, with the settings of one of its policies. The factory draws the
+/// initial weights from the generator that it is given.
 [[nodiscard]] rl::PolicyFactory policy_factory(const TrainOptions& options, const PolicySettings& settings);
 
 /// Only the options of the chosen strategy are taken over.

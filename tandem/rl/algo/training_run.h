@@ -139,8 +139,8 @@ struct RunReport {
 /// They are the environment's own metrics (env/NAME), the losses and times of the update; then, where the report has
 /// them, the figures of ranks (rank_NAME_min, _mean, _max), of rollouts that may end early, of the pipeline, of
 /// gradients that may be dropped (steps_made, replica/K/NAME) and of policies (policy/NAME/...), and those that the
-/// algorithm alone has. Times are in milliseconds. Groups of figures that the run does not have are left out. The program writes the same names behind
-/// its own; the list of all names is in docs/metrics.md.
+/// algorithm alone has. Times are in milliseconds. Groups of figures that the run does not have are left out. The
+/// program writes the same names behind its own; the list of all names is in docs/metrics.md.
 [[nodiscard]] Record figures_of(const RunReport& report);
 /// What the names of an environment's own metrics begin with in a record.
 inline constexpr const char* kEnvFigures = "env/";

@@ -85,8 +85,8 @@ class Mlp final : public torch::nn::Module {
   std::vector<torch::nn::LayerNorm> norms_;
 };
 
-/// The TorchScript lines that apply the first `end` layers of `mlp`, which self knows as `name` ("actor", or "critics._0"
-/// for a module within another), to the variable `x`.
+/// The TorchScript lines that apply the first `end` layers of `mlp`, which self knows as `name` ("actor", or
+/// "critics._0" for a module within another), to the variable `x`.
 [[nodiscard]] std::string script_of(const Mlp& mlp, const std::string& name, const std::string& x, std::size_t end);
 
 /// kSeparate: actor and critic have hidden layers of their own. kShared: the same ones, with two linear heads. A torso

@@ -5,9 +5,11 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/rl/algo/off_policy/agent_step.h"
 
 namespace tandem::rl {
 namespace {
@@ -20,7 +22,7 @@ std::shared_ptr<ReturnNetwork> copy_of(DqnPolicy& policy, const NetworkOptions& 
   return copy;
 }
 
-// Of `allowed` numbers from the first option on; all where there is no mask.
+// Each allowed option is equally likely; all are allowed where there is no mask.
 std::int64_t any_option(const std::uint8_t* mask, std::int64_t options, Philox& random) {
   const auto is_allowed = [mask](std::int64_t option) { return mask == nullptr || mask[option] != 0; };
   std::int64_t count = 0;
@@ -33,6 +35,7 @@ std::int64_t any_option(const std::uint8_t* mask, std::int64_t options, Philox& 
   return 0;
 }
 
+// Of equal values the first one.
 std::int64_t best_option(const std::uint8_t* mask, std::span<const float> values) {
   std::int64_t best = -1;
   for (std::int64_t option = 0; option < std::ssize(values); ++option) {
@@ -45,21 +48,38 @@ std::int64_t best_option(const std::uint8_t* mask, std::span<const float> values
 
 }  // namespace
 
+EpsilonGreedy::EpsilonGreedy(DqnPolicy& policy, const double& epsilon, Philox random, bool kernels, std::int64_t rows,
+                             InstructionSet set)
+    : policy_(policy), epsilon_(epsilon), random_(random), actions_(head_size(policy.spec().action)) {
+  if (!kernels) return;
+  features_.emplace(policy.network().encoder().flat(), rows);
+  network_.emplace(std::vector<const Mlp*>{&policy.network().net()},
+                   MlpEnsemble<float>::Options{.max_rows = rows, .passes = Passes::kForward, .set = set});
+}
+
+// The module is the definition.
+const float* EpsilonGreedy::values(const Observation& observation) {
+  if (network_) return network_->forward({.first = features_->of(observation)}, observation.front().size(0));
+  const at::NoGradGuard no_grad;
+  told_ = policy_.forward(observation).action_parameters.front().to(at::kCPU).contiguous();
+  return told_.const_data_ptr<float>();
+}
+
 // Every step draws the same numbers, whatever the values are.
 void EpsilonGreedy::act(const Observation& observation, const at::Tensor& mask, const Decisions& out) {
-  const at::NoGradGuard no_grad;
-  const at::Tensor values = policy_.forward(observation).action_parameters.front().to(at::kCPU).contiguous();
-  const std::int64_t rows = values.size(0), options = values.size(1);
-  if (!at::isfinite(values).all().item<bool>()) throw RunError("the values of actions are not finite");
-  const float* value = values.const_data_ptr<float>();
-  for (std::int64_t row = 0; row < rows; ++row) {
-    const std::uint8_t* allowed = mask.defined() ? mask.const_data_ptr<std::uint8_t>() + row * options : nullptr;
+  const float* value = values(observation);
+  const std::int64_t rows = observation.front().size(0);
+  for (std::int64_t row = 0; row < rows; ++row, value += actions_) {
+    const std::span<const float> its(value, static_cast<std::size_t>(actions_));
+    if (!std::ranges::all_of(its, [](float v) { return std::isfinite(v); }))
+      throw RunError("the values of actions are not finite");
+    const std::uint8_t* allowed = mask.defined() ? mask.const_data_ptr<std::uint8_t>() + row * actions_ : nullptr;
     const bool explores = random_.uniform_double() < epsilon_;
-    const std::int64_t any = any_option(allowed, options, random_);
-    const std::int64_t best = best_option(allowed, {value + row * options, static_cast<std::size_t>(options)});
+    const std::int64_t any = any_option(allowed, actions_, random_);
+    const std::int64_t best = best_option(allowed, its);
     out.discrete[row] = explores ? any : best;
     out.log_prob[row] = 0;
-    out.value[row] = value[row * options + best];
+    out.value[row] = value[best];
   }
 }
 
@@ -78,34 +98,40 @@ void Dqn::set_optimizers(const DqnOptions& options, learner::TeamOptions& team) 
   team.optimizer = {model::AdamOptions{.lr = options.learning_rate, .eps = options.adam_eps}};
 }
 
-Dqn::Dqn(learner::Member member, DqnPolicy& policy, const NetworkOptions& networks, const DqnOptions& options)
+Dqn::Dqn(learner::Member member, DqnPolicy& policy, const NetworkOptions& networks, const DqnOptions& options,
+         InstructionSet set)
     : member_(std::move(member)),
       policy_(policy),
       copy_(copy_of(policy, networks, options)),
       target_(member_.replica.parameters(), "q", copy_),
       options_(options),
-      epsilon_(options.first_epsilon) {}
+      kernels_(
+          choose_kernels(policy, policy.network().encoder().has_torso(), options.kernel, set, why_not_fused(options))),
+      epsilon_(options.first_epsilon) {
+  if (!kernels_.fused) return;
+  const std::int64_t rows = options.batch_size / member_.replica.placement().shards;
+  fused_ = std::make_unique<FusedDqn>(policy_.network(), *copy_, rows, options_, set);
+}
 
 learner::LearnerReport Dqn::learn(const Turn& now, std::span<OffPolicySums> sums,
                                   std::span<std::vector<float>> errors) {
-  const int first = member_.replica.placement().mine.begin;
-  const auto loss = [&](const learner::ShardBatch& batch) {
-    const auto local = static_cast<std::size_t>(batch.shard - first);
-    std::vector<float>* its = errors.empty() ? nullptr : &errors[local];
-    return dqn_loss(policy_, *copy_, transitions_of(batch.columns), options_, sums[local], its);
-  };
-  const learner::LearnerReport report =
-      member_.learner.step(0, learner::LossFunction(std::cref(loss)), 1.0, now.limits);
+  const learner::LearnerReport report = step_agent(
+      member_, now, fused_.get(),
+      [&](FusedDqn& fused, const TransitionRows& rows, std::size_t local) {
+        return fused.loss(rows, sums[local], errors_of(errors, local));
+      },
+      [&](const TransitionRows& rows, std::size_t local) {
+        return dqn_loss(policy_, *copy_, rows, options_, sums[local], errors_of(errors, local));
+      });
   if ((now.turn + 1) % options_.target_every == 0) target_.follow(options_.tau);
   return report;
 }
 
-std::unique_ptr<Actor> Dqn::make_explorer(const ActorOptions& /*options*/, std::int64_t /*rows*/,
-                                          std::uint64_t run_seed, int group) {
+std::unique_ptr<Actor> Dqn::make_explorer(const ActorOptions& options, std::int64_t rows, std::uint64_t run_seed,
+                                          int group) {
   const std::uint64_t seed = derive_seed(run_seed, SeedPurpose::kAction, static_cast<std::uint64_t>(group));
-  return std::make_unique<EpsilonGreedy>(policy_, epsilon_, Philox(seed));
+  return std::make_unique<EpsilonGreedy>(policy_, epsilon_, Philox(seed), kernels_.fused, rows,
+                                         options.instruction_set);
 }
-
-std::string Dqn::gradients_by() const { return "losses and gradients by tensor operations and autograd"; }
 
 }  // namespace tandem::rl

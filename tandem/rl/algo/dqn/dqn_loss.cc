@@ -14,13 +14,13 @@ at::Tensor of_action(const at::Tensor& returns, const at::Tensor& action) {
   return returns.gather(1, index).squeeze(1);
 }
 
-// What follows each row, in the target network's eyes: [B, numbers], without gradients.
+// The target network's numbers of the step that follows each row: [B, numbers], without gradients.
 at::Tensor next_returns(DqnPolicy& policy, ReturnNetwork& target, const TransitionRows& rows,
                         const DqnOptions& options) {
   const at::Tensor next = target.forward(rows.next_observation);
   ReturnNetwork& own = policy.network();
-  at::Tensor judged = options.target == DqnTarget::kDouble ? own.mean(own.forward(rows.next_observation))
-                                                           : target.mean(next);
+  at::Tensor judged =
+      options.target == DqnTarget::kDouble ? own.mean(own.forward(rows.next_observation)) : target.mean(next);
   if (rows.next_action_mask.defined())
     judged = judged.masked_fill(rows.next_action_mask == 0, -std::numeric_limits<double>::infinity());
   return of_action(next, judged.argmax(1));

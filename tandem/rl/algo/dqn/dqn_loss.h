@@ -6,7 +6,8 @@
 //                   (Bellemare, Dabney, Munos 2017, algorithm 1)
 //   quantiles       the quantile Huber loss with threshold 1 (Dabney et al. 2018, equation 10)
 //
-// a* is the best action by its mean return, in the eyes of the target network or, in double DQN, of the one that learns.
+// a* is the best action by its mean return, in the eyes of the target network or, in double DQN, of the one that
+// learns.
 //
 // Threads: single-thread, the replica's.
 #pragma once
@@ -20,8 +21,8 @@
 
 namespace tandem::rl {
 
-/// The weighted mean over the rows. `target`: the slow copy. Appends the size of each row's error to `errors` where that
-/// is not null: |Q - y| of means, and the loss of others.
+/// The weighted mean over the rows. `target`: the slow copy. Appends the size of each row's error to `errors` where
+/// that is not null: |Q - y| of means, and the loss of others.
 [[nodiscard]] learner::ShardLoss dqn_loss(DqnPolicy& policy, ReturnNetwork& target, const TransitionRows& rows,
                                           const DqnOptions& options, OffPolicySums& sums, std::vector<float>* errors);
 

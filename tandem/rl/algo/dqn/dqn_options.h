@@ -8,15 +8,16 @@
 
 namespace tandem::rl {
 
-/// Who chooses the action that a target is bootstrapped with: the target network (Mnih et al. 2015), or the network that
-/// learns, whose choice the target network values (van Hasselt, Guez, Silver 2016: double DQN).
+/// Who chooses the action that a target is bootstrapped with: the target network (Mnih et al. 2015), or the network
+/// that learns, whose choice the target network values (van Hasselt, Guez, Silver 2016: double DQN).
 enum class DqnTarget { kMax, kDouble };
 
-/// One network for Q(s, a), or one for the value of a state and one for the advantages of its actions (Wang et al. 2016).
+/// One network for Q(s, a), or one for the value of a state and one for the advantages of its actions (Wang et al.
+/// 2016).
 enum class DqnStreams { kOne, kDueling };
 
-/// What is learned of a return: its mean; its distribution over fixed values (C51, Bellemare, Dabney, Munos 2017); or
-/// its quantiles (QR-DQN, Dabney et al. 2018).
+/// The part of a return that is learned: its mean; its distribution over fixed values (C51, Bellemare, Dabney, Munos
+/// 2017); or its quantiles (QR-DQN, Dabney et al. 2018).
 enum class DqnReturn { kMean, kCategorical, kQuantiles };
 
 struct DqnOptions : OffPolicyOptions {

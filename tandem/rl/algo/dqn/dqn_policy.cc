@@ -25,6 +25,8 @@ ReturnNetwork::ReturnNetwork(const Spec& spec, const NetworkOptions& networks, c
     support_ = register_buffer("support", at::linspace(options.least_return, options.most_return, options.atoms));
 }
 
+// Advantages count as differences from their mean, so that value and advantages are told apart (Wang et al., equation
+// 9).
 at::Tensor ReturnNetwork::forward(const Observation& observation) {
   const at::Tensor features = encoder_->encode(observation);
   const at::Tensor first = net_->forward(features);
@@ -33,6 +35,7 @@ at::Tensor ReturnNetwork::forward(const Observation& observation) {
   return first.unsqueeze(1) + advantage - advantage.mean(1, /*keepdim=*/true);
 }
 
+// The mean of the one number, of the quantiles, or of the values by their probabilities.
 at::Tensor ReturnNetwork::mean(const at::Tensor& returns) const {
   if (options_.returns == DqnReturn::kCategorical) return (returns.softmax(2) * support_).sum(2);
   return returns.mean(2);

@@ -1,7 +1,7 @@
 // rl/algo/dqn/dqn_policy.h: the networks of DQN and the policy that acts by them.
 //
-// As an ActorCritic the logits of its actions are their values, so that the most probable action is the best one, and the
-// value of a state is that of its best action. Draws from these logits are not what DQN explores with (dqn.h).
+// As an ActorCritic the logits of its actions are their values, so that the most probable action is the best one, and
+// the value of a state is that of its best action. Draws from these logits are not what DQN explores with (dqn.h).
 //
 // Threads: as ActorCritic.
 #pragma once
@@ -16,8 +16,8 @@
 
 namespace tandem::rl {
 
-/// What is known of the return of each action. Parameters: "torso..." for images, then "net.0.weight", ..., or with two
-/// streams "value.0.weight", ... and "advantage.0.weight", ...
+/// It tells what is known of the return of each action. Parameters: "torso..." for images, then "net.0.weight", ..., or
+/// with two streams "value.0.weight", ... and "advantage.0.weight", ...
 class ReturnNetwork final : public torch::nn::Module {
  public:
   ReturnNetwork(const Spec& spec, const NetworkOptions& networks, const DqnOptions& options, at::Generator& generator);
@@ -26,6 +26,9 @@ class ReturnNetwork final : public torch::nn::Module {
   [[nodiscard]] at::Tensor forward(const Observation& observation);
   /// The mean of the return, [B, actions], from forward()'s result.
   [[nodiscard]] at::Tensor mean(const at::Tensor& returns) const;
+  [[nodiscard]] const Encoder& encoder() const { return *encoder_; }
+  /// The network of one stream, or of the state's value.
+  [[nodiscard]] const Mlp& net() const { return *net_; }
   /// The values that a categorical distribution is over, [atoms].
   [[nodiscard]] const at::Tensor& support() const { return support_; }
 
@@ -37,7 +40,7 @@ class ReturnNetwork final : public torch::nn::Module {
   const DqnOptions options_;
   const std::int64_t actions_;
   std::shared_ptr<Encoder> encoder_;
-  // Of one stream: the first; of two: the value, and the advantages.
+  // One stream has the first alone; of two they are the value and the advantages.
   std::shared_ptr<Mlp> net_, advantage_;
   at::Tensor support_;  // a buffer; of a categorical distribution
 };

@@ -70,7 +70,8 @@ ExperienceWorker::ExperienceWorker(std::unique_ptr<EnvGroup> group, std::unique_
   const Spec as_seen = as_policies_see(spec());
   for (std::size_t leaf = 0; leaf < present_.size(); ++leaf) {
     const Leaf& its = as_seen.observation[leaf];
-    seen_.push_back(intake_.converts(leaf) ? at::zeros(with_rows({rows_}, its), scalar_type(its.type)) : present_[leaf]);
+    seen_.push_back(intake_.converts(leaf) ? at::zeros(with_rows({rows_}, its), scalar_type(its.type))
+                                           : present_[leaf]);
     arrays_.observation.push_back(memory_of(present_[leaf]));
     arrays_.final_observation.push_back(memory_of(final_[leaf]));
   }
@@ -108,6 +109,7 @@ void ExperienceWorker::begin_update() {
   steps_made_ = 0;
 }
 
+// The action is remembered as the policy gave it, and the environment gets it within bounds.
 void ExperienceWorker::step(Chooser chooser, const Normalizers& frozen) {
   const at::NoGradGuard no_grad;
   choose(chooser, frozen);
@@ -122,7 +124,7 @@ void ExperienceWorker::step(Chooser chooser, const Normalizers& frozen) {
     const KeptRounding kept;
     group_->step(taken, arrays_);
   }
-  // The replay keeps actions in the policy's units.
+  // Back in the policy's units.
   if (!box_.empty()) taken.box = box_.data();
   part_.append(taken, arrays_);
   record(frozen);
@@ -156,7 +158,8 @@ void ExperienceWorker::choose_by_chance() {
   for (std::size_t i = 0; i < discrete_.size(); ++i) {
     const std::int64_t options = choices[i % choices.size()];
     const auto allowed = mask == nullptr ? options : std::count_if(mask, mask + options, [](auto m) { return m != 0; });
-    auto left = static_cast<std::int64_t>(chance_.below(static_cast<std::uint64_t>(std::max<std::int64_t>(allowed, 1))));
+    auto left =
+        static_cast<std::int64_t>(chance_.below(static_cast<std::uint64_t>(std::max<std::int64_t>(allowed, 1))));
     discrete_[i] = left;
     if (mask == nullptr) continue;
     for (std::int64_t option = 0; option < options; ++option) {
@@ -166,6 +169,7 @@ void ExperienceWorker::choose_by_chance() {
   }
 }
 
+// Episodes are told in the environment's own rewards; the moments are those that normalisers merge after the update.
 void ExperienceWorker::record(const Normalizers& frozen) {
   episodes_.record(steps_made_, reward_.data(), terminated_.data(), truncated_.data(), metrics_);
   bool any_done = false;
@@ -223,6 +227,7 @@ void ExperienceWorker::make_draw_memory(std::int64_t rows, TransitionRows& into)
   drawn_.row = row_drawn_.data();
 }
 
+// What losses take is float32; sums of rewards and discounts were formed in float64.
 void ExperienceWorker::draw(double beta, const Normalizers& frozen, TransitionRows& into) {
   const Span span("draw");
   const at::NoGradGuard no_grad;

@@ -1,5 +1,5 @@
-// rl/algo/off_policy/experience_worker.h: steps one env group, remembers what it saw in a replay part, and draws rows to
-// learn from.
+// rl/algo/off_policy/experience_worker.h: steps one env group, remembers what it saw in a replay part, and draws rows
+// to learn from.
 //
 // Everything that decides what happens belongs to the group: its environments, its explorer's random stream, its replay
 // and its draws. So it does not depend on the replica, process or host that the group lies on.
@@ -48,8 +48,8 @@ class ExperienceWorker {
  public:
   using Resumed = GroupWorker::Resumed;
 
-  /// `shard`: its number in the run, from which and `run_seed` its random streams follow. `first_env`: number in the run
-  /// of the group's first environment. Throws ConfigError when a leaf cannot be normalised or the replay cannot be.
+  /// `shard`: its number in the run, from which and `run_seed` its random streams follow. `first_env`: number in the
+  /// run of the group's first environment. Throws ConfigError when a leaf cannot be normalised or the replay cannot be.
   ExperienceWorker(std::unique_ptr<EnvGroup> group, std::unique_ptr<Actor> explorer, ExperienceOptions options,
                    std::uint64_t run_seed, int shard, int first_env);
 
@@ -66,7 +66,8 @@ class ExperienceWorker {
 
   /// Rows of the replay that draw() draws from.
   [[nodiscard]] std::int64_t drawable() const { return part_.drawable(); }
-  /// Fills `into` with rows of the replay. `beta`: how far weights make up for priorities; the largest weight becomes 1.
+  /// Fills `into` with rows of the replay. `beta`: how far weights make up for priorities; the largest weight
+  /// becomes 1.
   void draw(double beta, const Normalizers& frozen, TransitionRows& into);
   /// Gives the rows of the last draw() their priorities.
   void prioritize(std::span<const float> errors);
@@ -86,9 +87,11 @@ class ExperienceWorker {
   void restore_replay(const ReadReplayPiece& read) { part_.restore(read); }
 
  private:
+  // The parts of a step: choose() writes the actions, record() adds up what came of them.
   void choose(Chooser chooser, const Normalizers& frozen);
   void choose_by_chance();
   void record(const Normalizers& frozen);
+  // Rows as the policy sees them, of leaves where that is another memory.
   void show(const std::vector<at::Tensor>& raw, const std::vector<at::Tensor>& seen, std::int64_t rows,
             const Normalizers& frozen);
   [[nodiscard]] const EnvArrays& arrays() const { return arrays_; }
@@ -99,16 +102,17 @@ class ExperienceWorker {
   const ExperienceOptions options_;
   const int rows_, first_env_;
   ReplayPart part_;
-  // Of the choices of chance, and of the losses' noise.
+  // The choices of chance and the losses' noise have a stream each.
   Philox chance_, noise_;
+  // Told and cleared by append_results().
   EpisodeTracker episodes_;
   NormalizerMoments moments_;
   ObservationIntake intake_;
   int steps_made_ = 0;  // since begin_update()
   CallMark mark_;
 
-  // Memory of one step. present_: per leaf [N, ...], as the environments wrote it; seen_: as the policy sees it, the same
-  // memory where there is no difference.
+  // Memory of one step. present_: per leaf [N, ...], as the environments wrote it; seen_: as the policy sees it, the
+  // same memory where there is no difference.
   std::vector<at::Tensor> present_, seen_, final_;
   at::Tensor mask_;  // [N, mask elements]; undefined without masks
   std::vector<double> reward_, discounted_, metrics_;

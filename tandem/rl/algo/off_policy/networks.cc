@@ -10,6 +10,7 @@
 
 namespace tandem::rl {
 
+// The orthogonal weights that an Mlp begins with are overwritten.
 std::shared_ptr<Mlp> make_network(const NetworkOptions& options, std::int64_t inputs, std::int64_t outputs,
                                   at::Generator& generator) {
   auto network = std::make_shared<Mlp>(
@@ -19,6 +20,7 @@ std::shared_ptr<Mlp> make_network(const NetworkOptions& options, std::int64_t in
   return network;
 }
 
+// Mlp::forward() once more, with each parameter detached.
 at::Tensor forward_frozen(const Mlp& network, at::Tensor x) {
   for (std::size_t i = 0; i < network.layers().size(); ++i) {
     const torch::nn::Linear& layer = network.layers()[i];
@@ -42,11 +44,12 @@ ObservationNetwork::ObservationNetwork(const Spec& spec, const NetworkOptions& o
 
 FlatFeatures::Script ObservationNetwork::script(const std::string& name, const std::string& result) const {
   FlatFeatures::Script all = encoder_->script(name + ".torso");
-  all.statements += concat("    ", result, " = features\n") +
-                    script_of(*net_, name + ".net", result, net_->layers().size());
+  all.statements +=
+      concat("    ", result, " = features\n") + script_of(*net_, name + ".net", result, net_->layers().size());
   return all;
 }
 
+// One encoder serves all networks: it is what they see, and only images have parameters in it.
 ActionValues::ActionValues(const Spec& spec, const NetworkOptions& options, int count, at::Generator& generator)
     : encoder_(std::make_shared<Encoder>(spec, options.torso, generator)) {
   if (has_torso()) register_module("torso", encoder_);
@@ -67,6 +70,12 @@ at::Tensor ActionValues::forward_frozen(const at::Tensor& features, const at::Te
   std::vector<at::Tensor> values;
   for (const auto& network : networks_) values.push_back(rl::forward_frozen(*network, inputs).squeeze(1));
   return at::stack(values);
+}
+
+std::vector<const Mlp*> ActionValues::nets() const {
+  std::vector<const Mlp*> nets;
+  for (const auto& network : networks_) nets.push_back(network.get());
+  return nets;
 }
 
 std::string ActionValues::least_script(const std::string& name, const std::string& action) const {
@@ -109,6 +118,7 @@ TargetNetwork::TargetNetwork(const model::FlatParameters& source, const std::str
   }
 }
 
+// A copy is no blend: it has the source's bits.
 void TargetNetwork::follow(double share) {
   if (!values_.defined()) return;
   if (share == 1) {

@@ -1,7 +1,7 @@
 // rl/algo/off_policy/networks.h: the networks of algorithms that learn action values from a replay, and their targets.
 //
-// First weights are torch's default for linear layers (uniform within +-1/sqrt(fan in)), as in the published settings of
-// SAC, TD3 and DQN; MlpPolicy's are orthogonal.
+// First weights are torch's default for linear layers (uniform within +-1/sqrt(fan in)), as in the published settings
+// of SAC, TD3 and DQN; MlpPolicy's are orthogonal.
 //
 // Threads: as ActorCritic: a replica's thread alone. Ownership: modules are shared with the replica that trains them.
 #pragma once
@@ -61,11 +61,12 @@ class ActionValues final : public torch::nn::Module {
   /// `count`: how many networks.
   ActionValues(const Spec& spec, const NetworkOptions& options, int count, at::Generator& generator);
 
-  /// What the networks read of an observation, [B, features]. Differentiable with respect to a torso's parameters.
+  /// The features that the networks read of an observation, [B, features]. Differentiable with respect to a torso's
+  /// parameters.
   [[nodiscard]] at::Tensor encode(const Observation& observation) { return encoder_->encode(observation); }
   /// `features`: of encode(); `action`: [B, size], in units of the bounds. Returns [count, B].
   [[nodiscard]] at::Tensor forward(const at::Tensor& features, const at::Tensor& action);
-  /// The same with the networks' parameters as constants.
+  /// It takes the networks' parameters as constants.
   [[nodiscard]] at::Tensor forward_frozen(const at::Tensor& features, const at::Tensor& action) const;
 
   /// encode() as TorchScript statements that compute `features`; `torso` is what self calls the convolutions.
@@ -75,6 +76,8 @@ class ActionValues final : public torch::nn::Module {
   [[nodiscard]] std::string least_script(const std::string& name, const std::string& action) const;
 
   [[nodiscard]] const std::vector<std::shared_ptr<Mlp>>& networks() const { return networks_; }
+  /// The networks as kernels take them.
+  [[nodiscard]] std::vector<const Mlp*> nets() const;
   /// Whether images go through convolutions first.
   [[nodiscard]] bool has_torso() const { return encoder_->has_torso(); }
   /// The inputs of the first layers, in front of the action.
@@ -87,8 +90,8 @@ class ActionValues final : public torch::nn::Module {
 
 /// A network's slow copy, which bootstrapped targets are computed with.
 ///
-/// The copies are made of the same parameters by the same arithmetic on every replica, so nothing is exchanged. They lie
-/// in one piece of memory, like the parameters that they follow: one call moves them all.
+/// The copies are made of the same parameters by the same arithmetic on every replica, so nothing is exchanged. They
+/// lie in one piece of memory, like the parameters that they follow: one call moves them all.
 class TargetNetwork {
  public:
   /// `copy` becomes the slow copy of those parameters of `source` whose names begin with `prefix` and a dot; it is a

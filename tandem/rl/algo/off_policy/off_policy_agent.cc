@@ -12,6 +12,7 @@ void OffPolicySums::add(const OffPolicySums& other) {
   value += other.value;
 }
 
+// Numbers of the report are read when the graph is built: the loss itself is the only one that waits for a device.
 learner::ShardLoss critic_result(const at::Tensor& loss, const at::Tensor& values, const at::Tensor& error,
                                  OffPolicySums& sums, std::vector<float>* errors) {
   const at::NoGradGuard no_grad;

@@ -32,8 +32,8 @@ struct OffPolicySums : Losses {
   void add(const OffPolicySums& other);
 };
 
-/// The result of a critics' loss, whose weight is the number of rows. `values`: the estimates, of any shape; `error` [B]:
-/// the size of each row's error, which is appended to `errors` where that is not null.
+/// The result of a critics' loss, whose weight is the number of rows. `values`: the estimates, of any shape; `error`
+/// [B]: the size of each row's error, which is appended to `errors` where that is not null.
 [[nodiscard]] learner::ShardLoss critic_result(const at::Tensor& loss, const at::Tensor& values,
                                                const at::Tensor& error, OffPolicySums& sums,
                                                std::vector<float>* errors);
@@ -54,7 +54,7 @@ class OffPolicyAgent {
   virtual learner::LearnerReport learn(const Turn& now, std::span<OffPolicySums> sums,
                                        std::span<std::vector<float>> errors) = 0;
 
-  /// What explores in an env group: actions drawn from the policy, or its best ones with noise.
+  /// Makes what explores in an env group: actions drawn from the policy, or its best ones with noise.
   [[nodiscard]] virtual std::unique_ptr<Actor> make_explorer(const ActorOptions& options, std::int64_t rows,
                                                              std::uint64_t run_seed, int group) = 0;
   /// The share of the run that is done, for schedules.

@@ -12,10 +12,11 @@
 
 namespace tandem::rl {
 
-/// Sampling and learning take turns: each environment makes `train_every` steps, then there are `gradient_steps` updates
-/// of rows drawn from the replay. Counts are totals over all shards, each of which has an equal part of them: of the
-/// environments, of the replay and of the rows of an update.
+/// Sampling and learning take turns: each environment makes `train_every` steps, then there are `gradient_steps`
+/// updates of rows drawn from the replay. Counts are totals over all shards, each of which has an equal part of them:
+/// of the environments, of the replay and of the rows of an update.
 struct OffPolicyOptions {
+  // Environments of the run.
   int num_envs = 1;
   // Steps of each environment from one line of metrics to the next.
   int rollout_steps = 1000;
@@ -27,6 +28,7 @@ struct OffPolicyOptions {
   std::int64_t replay_size = 1'000'000;
   // Environment steps before the first optimizer step, with actions drawn evenly from the action space.
   std::int64_t learning_starts = 10'000;
+  // The discount of rewards a step later.
   double gamma = 0.99;
   // Rewards that are summed before a target is bootstrapped (Sutton 1988; n of Rainbow).
   int n_step = 1;
@@ -34,10 +36,12 @@ struct OffPolicyOptions {
   double tau = 0.005;
   int target_every = 1;
   double adam_eps = 1e-8;
+  // Gradients of a step are scaled down to this norm; nothing: never.
   std::optional<double> max_grad_norm = {};
-  // Proportional prioritisation (Schaul et al. 2016): rows are drawn with a probability proportional to their last error
-  // to this power; 0: all alike. `priority_beta` corrects for it, and grows to 1 over the run.
+  // Proportional prioritisation (Schaul et al. 2016): rows are drawn with a probability proportional to their last
+  // error to this power; 0: all alike. `priority_beta` corrects for it, and grows to 1 over the run.
   double priority_alpha = 0, priority_beta = 0.4;
+  // Kernels for losses and gradients where there are some; kRecorded is none of the choices here.
   LossKernel kernel = LossKernel::kAuto;
   // Seconds that a step of an env group may take.
   std::int64_t stall_timeout = 300;
@@ -48,13 +52,14 @@ struct OffPolicyOptions {
   [[nodiscard]] std::int64_t steps_of_update() const { return std::int64_t{num_envs} * rollout_steps; }
 };
 
-/// What does not go together in counts that are in range each.
+/// Returns what does not go together in counts that are in range each.
 [[nodiscard]] inline std::vector<CountFault> count_faults(const OffPolicyOptions& options, int shards, int replicas) {
   std::vector<CountFault> faults;
   const auto divide = [&](const char* key, std::int64_t count) {
     if (count % shards == 0) return;
-    faults.push_back({key, concat(count),
-                      concat("each of the ", shards, " shards has an equal part; use ", nearest_multiples(shards, count))});
+    faults.push_back(
+        {key, concat(count),
+         concat("each of the ", shards, " shards has an equal part; use ", nearest_multiples(shards, count))});
   };
   if (shards < replicas)
     faults.push_back({"shards", concat(shards), concat("must be at least the replicas, which are ", replicas)});

@@ -17,8 +17,7 @@ OffPolicySetup checked_off_policy(OffPolicySetup setup) {
   std::vector<std::string> faults;
   if (setup.agents) faults.emplace_back("environments with several agents are not learned from a replay so far");
   if (setup.total_steps < 1) faults.push_back(concat("total_steps is ", setup.total_steps, "; it must be at least 1"));
-  for (const CountFault& fault :
-       count_faults(setup.off_policy, setup.shards, static_cast<int>(setup.devices.size()))) {
+  for (const CountFault& fault : count_faults(setup.off_policy, setup.shards, static_cast<int>(setup.devices.size()))) {
     faults.push_back(concat(fault.key, " is ", fault.value, ": ", fault.problem));
   }
   if (!faults.empty()) throw ConfigError(std::move(faults));
@@ -37,7 +36,7 @@ void add_stats(const ReplayStats& its, ReplayStats& all) {
 
 }  // namespace
 
-// What a rank tells of an update, besides the results and sums of its groups.
+// A rank tells these numbers of an update, besides the results and sums of its groups.
 struct OffPolicyRun::RankNumbers {
   double sample_seconds = 0, learn_seconds = 0;                   // of its slowest replica
   double wait_seconds = std::numeric_limits<double>::infinity();  // of the replica that waited least
@@ -46,6 +45,7 @@ struct OffPolicyRun::RankNumbers {
   double grad_norm = 0, turns = 0;  // those of every replica
 };
 
+// The team comes before the workers, whose explorers read the parameters where it has put them.
 OffPolicyRun::OffPolicyRun(OffPolicySetup setup)
     : setup_(checked_off_policy(std::move(setup))),
       map_(map_of(setup_, spec_)),
@@ -93,20 +93,19 @@ void OffPolicyRun::build_workers(const std::vector<sync::Placement>& placements)
   const OffPolicyOptions& options = setup_.off_policy;
   const int envs = options.num_envs / setup_.shards;
   const std::int64_t rows = options.batch_size / setup_.shards;
-  ExperienceOptions experience{.replay = {.rows = options.replay_size / setup_.shards,
-                                          .n_step = options.n_step,
-                                          .gamma = options.gamma},
-                               .normalizer = setup_.normalizer,
-                               .gamma = options.gamma};
+  ExperienceOptions experience{
+      .replay = {.rows = options.replay_size / setup_.shards, .n_step = options.n_step, .gamma = options.gamma},
+      .normalizer = setup_.normalizer,
+      .gamma = options.gamma};
   if (options.priority_alpha > 0) experience.replay.priorities = PriorityOptions{.alpha = options.priority_alpha};
   for (const sync::Placement& placement : placements) {
     Replica& replica = at_work_.emplace_back();
     OffPolicyAgent& agent = *agents_[static_cast<std::size_t>(placement.local)];
     for (int shard = placement.mine.begin; shard < placement.mine.end; ++shard) {
       experience.remarks = shard == 0 ? setup_.remarks : nullptr;  // others see the like
-      workers_.push_back(std::make_unique<ExperienceWorker>(
-          setup_.make_envs(envs), agent.make_explorer(setup_.actor, envs, setup_.seed, shard), experience, setup_.seed,
-          shard, shard * envs));
+      workers_.push_back(std::make_unique<ExperienceWorker>(setup_.make_envs(envs),
+                                                            agent.make_explorer(setup_.actor, envs, setup_.seed, shard),
+                                                            experience, setup_.seed, shard, shard * envs));
       workers_.back()->reset(setup_.seed);
       replica.workers.push_back(workers_.back().get());
       replica.rows.push_back(make_transitions(spec_, rows, agent.noises()));
@@ -179,6 +178,8 @@ void OffPolicyRun::run_replica(Replica& replica, learner::Member& member) {
   member.strategy.settle({.deadline = Deadline::after(patience()), .stop = member.lost});
 }
 
+// Shards draw their rows side by side, then all learn from them in one turn, and those that are drawn by priority learn
+// how wrong they were.
 void OffPolicyRun::learn(Replica& replica, learner::Member& member, std::int64_t turn, double progress) {
   const OffPolicyOptions& options = setup_.off_policy;
   const double beta = options.priority_beta + (1 - options.priority_beta) * progress;
@@ -187,7 +188,8 @@ void OffPolicyRun::learn(Replica& replica, learner::Member& member, std::int64_t
   for (std::vector<float>& errors : replica.errors) errors.clear();
   member.learner.batch().load_shards(replica.batches, options.batch_size, learner::Tail::kDrop);
   member.learner.begin_pass(learner::Order::kSequential);
-  const OffPolicyAgent::Turn now{.turn = turn, .limits = {.deadline = Deadline::after(patience()), .stop = member.lost}};
+  const OffPolicyAgent::Turn now{.turn = turn,
+                                 .limits = {.deadline = Deadline::after(patience()), .stop = member.lost}};
   const learner::LearnerReport report =
       agents_[static_cast<std::size_t>(member.replica.placement().local)]->learn(now, replica.sums, replica.errors);
   for (std::size_t i = 0; i < replica.errors.size(); ++i) replica.workers[i]->prioritize(replica.errors[i]);
@@ -269,6 +271,7 @@ void OffPolicyRun::report_losses(const OffPolicySums& sums, double grad_norm, st
   report.learning_rate = setup_.learning_rate;
 }
 
+// Means over shards are plain: each has as many rows and draws as the others.
 void OffPolicyRun::report_own(const OffPolicySums& sums, const ReplayStats& replay, RunReport& report) const {
   const auto shards = static_cast<double>(setup_.shards);
   report.own = {{"q_mean", sums.rows > 0 ? sums.value / sums.rows : kUnknown},

@@ -3,13 +3,13 @@
 //     OffPolicyRun run(setup);
 //     while (run.env_steps() < setup.total_steps) print(run.update().episode_return_mean);
 //
-// Shard k has env group k with num_envs / shards environments, its own part of the replay, and an equal part of the rows
-// of each optimizer step. Each replica steps the groups of its shards and learns from their replay parts on its own
-// thread; nothing but sums of gradients crosses between replicas. What differs between SAC, TD3 and DQN is in
+// Shard k has env group k with num_envs / shards environments, its own part of the replay, and an equal part of the
+// rows of each optimizer step. Each replica steps the groups of its shards and learns from their replay parts on its
+// own thread; nothing but sums of gradients crosses between replicas. What differs between SAC, TD3 and DQN is in
 // OffPolicyAgent.
 //
-// An update is rollout_steps steps of each environment, with a turn of learning after each train_every of them. With the
-// same shards the run has the same bits on any number of replicas and ranks, saved and loaded in between or not.
+// An update is rollout_steps steps of each environment, with a turn of learning after each train_every of them. With
+// the same shards the run has the same bits on any number of replicas and ranks, saved and loaded in between or not.
 //
 // Every rank of a run has such an object and calls the same functions; those that say so are collective. Threads: one
 // thread at a time. Blocking: update() returns when all replicas are done; a failure of any ends it with that failure.
@@ -44,12 +44,13 @@ struct OffPolicySetup : RunSetup {
 
 class OffPolicyRun final : public TrainingRun {
  public:
-  /// Builds everything and starts the first episodes. Collective. Throws ConfigError for several agents and with what the
-  /// factories throw.
+  /// Builds everything and starts the first episodes. Collective. Throws ConfigError for several agents and with what
+  /// the factories throw.
   explicit OffPolicyRun(OffPolicySetup setup);
 
   RunReport update() override;
   [[nodiscard]] bool all_reported() const override { return true; }
+  /// The actor, and the critics with it: copies of this moment.
   [[nodiscard]] learner::StateParts policies() override;
 
   [[nodiscard]] std::int64_t updates() const override { return updates_; }
@@ -65,7 +66,7 @@ class OffPolicyRun final : public TrainingRun {
   [[nodiscard]] const Spec& spec() const override { return spec_; }
   /// This rank's first replica's, between updates.
   [[nodiscard]] ActorCritic& policy() { return *modules_.front(); }
-  /// Of the shards of this rank, in order.
+  /// One for each shard of this rank, in order.
   [[nodiscard]] std::span<const std::unique_ptr<ExperienceWorker>> workers() const { return workers_; }
 
   [[nodiscard]] std::string params_sha256() override;
@@ -79,7 +80,7 @@ class OffPolicyRun final : public TrainingRun {
   ExperienceWorker::Resumed load(const learner::ReadPart& read_part) override;
 
  private:
-  // What a replica works with: its shards' workers, and memory for rows of each.
+  // A replica works with its shards' workers, and with memory for rows of each.
   struct Replica {
     std::vector<ExperienceWorker*> workers;
     std::vector<TransitionRows> rows;
@@ -91,17 +92,18 @@ class OffPolicyRun final : public TrainingRun {
   };
   struct RankNumbers;
 
-  void build_policies();
   void build_workers(const std::vector<sync::Placement>& placements);
   void build_team(const std::vector<sync::Placement>& placements);
   void build_watch();
   [[nodiscard]] Clock::duration patience() const {
-    return std::max<Clock::duration>(std::chrono::minutes(5), 2 * std::chrono::seconds(setup_.off_policy.stall_timeout));
+    return std::max<Clock::duration>(std::chrono::minutes(5),
+                                     2 * std::chrono::seconds(setup_.off_policy.stall_timeout));
   }
 
   // On the thread of a replica: an update, and one optimizer step of it.
   void run_replica(Replica& replica, learner::Member& member);
   void learn(Replica& replica, learner::Member& member, std::int64_t turn, double progress);
+  // The numbers of an update that ranks exchange, and what follows from those of all ranks, on the caller's thread.
   void append_numbers();
   RunReport finish_update();
   void report_losses(const OffPolicySums& sums, double grad_norm, std::int64_t turns, LearnReport& report);
@@ -125,7 +127,7 @@ class OffPolicyRun final : public TrainingRun {
   std::vector<std::unique_ptr<ExperienceWorker>> workers_;  // by shard of this rank
   std::vector<Replica> at_work_;                            // by replica of this rank
 
-  // Memory of an update.
+  // Memory of an update: the numbers of this rank and of all, and what they add up to.
   std::vector<double> mine_;
   std::vector<std::vector<double>> all_;
   GroupResults results_;

@@ -34,6 +34,7 @@ TransitionRows make_transitions(const Spec& spec, std::int64_t rows, int noises)
   return made;
 }
 
+// Observations come last, since there may be any number of leaves.
 void take_columns(const TransitionRows& rows, learner::Batch& batch) {
   batch = {};
   learner::Columns& columns = batch.columns;
@@ -44,6 +45,7 @@ void take_columns(const TransitionRows& rows, learner::Batch& batch) {
   for (const at::Tensor& leaf : rows.next_observation) columns.emplace_back(kNext, leaf);
 }
 
+// The tensors of the columns, found by their places and names; nothing is copied.
 TransitionRows transitions_of(const learner::Columns& columns) {
   TANDEM_CHECK(columns.size() > kFixed, columns.size(), " columns");
   TransitionRows rows;

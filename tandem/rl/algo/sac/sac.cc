@@ -3,6 +3,9 @@
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 
+#include "tandem/rl/algo/off_policy/agent_step.h"
+#include "tandem/rl/algo/off_policy/network_actor.h"
+
 namespace tandem::rl {
 namespace {
 
@@ -25,42 +28,57 @@ void Sac::set_optimizers(const SacOptions& options, learner::TeamOptions& team) 
                     model::AdamOptions{.lr = critic, .eps = options.adam_eps}};
 }
 
-Sac::Sac(learner::Member member, SacPolicy& policy, const NetworkOptions& networks, const SacOptions& options)
+Sac::Sac(learner::Member member, SacPolicy& policy, const NetworkOptions& networks, const SacOptions& options,
+         InstructionSet set)
     : member_(std::move(member)),
       policy_(policy),
       target_critics_(copy_of_critics(policy, networks)),
       target_(member_.replica.parameters(), "critics", target_critics_),
-      options_(options) {}
+      options_(options),
+      kernels_(choose_kernels(policy, policy.actor().encoder().has_torso(), options.kernel, set)) {
+  if (!kernels_.fused) return;
+  const std::int64_t rows = options.batch_size / member_.replica.placement().shards;
+  fused_ = std::make_unique<FusedSac>(policy_, *target_critics_, rows, options_, set);
+}
 
-// The parts that a step does not concern get no gradient, so the optimizer leaves them and their moments alone.
 learner::LearnerReport Sac::learn(const Turn& now, std::span<OffPolicySums> sums,
                                   std::span<std::vector<float>> errors) {
-  const int first = member_.replica.placement().mine.begin;
-  const auto local = [first](const learner::ShardBatch& batch) { return static_cast<std::size_t>(batch.shard - first); };
-  const auto critic_loss = [&](const learner::ShardBatch& batch) {
-    std::vector<float>* its = errors.empty() ? nullptr : &errors[local(batch)];
-    return sac_critic_loss(policy_, *target_critics_, transitions_of(batch.columns), options_, sums[local(batch)], its);
-  };
-  learner::LearnerReport report =
-      member_.learner.step(0, learner::LossFunction(std::cref(critic_loss)), 1.0, now.limits);
-  if (now.turn % options_.policy_every == 0) {
-    const auto policy_loss = [&](const learner::ShardBatch& batch) {
-      return sac_policy_loss(policy_, transitions_of(batch.columns), options_, sums[local(batch)]);
-    };
-    const learner::LearnerReport its =
-        member_.learner.step(0, learner::LossFunction(std::cref(policy_loss)), 1.0, now.limits);
-    report.step.wait_seconds += its.step.wait_seconds;
-  }
+  learner::LearnerReport report = step_critics(now, sums, errors);
+  if (now.turn % options_.policy_every == 0) report.step.wait_seconds += step_policy(now, sums).step.wait_seconds;
   if (now.turn % options_.target_every == 0) target_.follow(options_.tau);
   return report;
 }
 
-std::unique_ptr<Actor> Sac::make_explorer(const ActorOptions& options, std::int64_t rows, std::uint64_t run_seed,
-                                          int group) {
-  return make_actor(policy_, options, rows, run_seed, group);
+// In both steps the parts that are not concerned get no gradient, so the optimizer leaves them and their moments alone.
+learner::LearnerReport Sac::step_critics(const Turn& now, std::span<OffPolicySums> sums,
+                                         std::span<std::vector<float>> errors) {
+  const auto write = [&](FusedSac& fused, const TransitionRows& rows, std::size_t local) {
+    return fused.critic_loss(rows, sums[local], errors_of(errors, local));
+  };
+  const auto loss = [&](const TransitionRows& rows, std::size_t local) {
+    return sac_critic_loss(policy_, *target_critics_, rows, options_, sums[local], errors_of(errors, local));
+  };
+  return step_agent(member_, now, fused_.get(), write, loss);
 }
 
-std::string Sac::gradients_by() const { return "losses and gradients by tensor operations and autograd"; }
+learner::LearnerReport Sac::step_policy(const Turn& now, std::span<OffPolicySums> sums) {
+  const auto write = [&](FusedSac& fused, const TransitionRows& rows, std::size_t local) {
+    return fused.policy_loss(rows, sums[local]);
+  };
+  const auto loss = [&](const TransitionRows& rows, std::size_t local) {
+    return sac_policy_loss(policy_, rows, options_, sums[local]);
+  };
+  return step_agent(member_, now, fused_.get(), write, loss);
+}
+
+std::unique_ptr<Actor> Sac::make_explorer(const ActorOptions& options, std::int64_t rows, std::uint64_t run_seed,
+                                          int group) {
+  if (!kernels_.fused) return make_actor(policy_, options, rows, run_seed, group);
+  return std::make_unique<NetworkActor>(
+      policy_, policy_.actor(),
+      NetworkActor::Options{.least_log_std = kLeastLogStd, .most_log_std = kMostLogStd, .acting = options}, rows,
+      Philox(derive_seed(run_seed, SeedPurpose::kAction, static_cast<std::uint64_t>(group))));
+}
 
 void Sac::append_figures(std::vector<std::pair<std::string, double>>& figures) const {
   figures.emplace_back("temperature", temperature_of(policy_, options_).item<double>());

@@ -6,7 +6,7 @@
 namespace tandem::rl {
 namespace {
 
-// What a critic is to say of each row, without gradients.
+// A critic is to say these numbers of the rows. Without gradients.
 at::Tensor targets_of(SacPolicy& policy, ActionValues& targets, const TransitionRows& rows, const SacOptions& options) {
   const at::NoGradGuard no_grad;
   const model::Draw next = policy.actions(rows.next_observation).draw_of(rows.noise.at(0));
@@ -25,6 +25,7 @@ double target_entropy_of(const SacPolicy& policy, const SacOptions& options) {
   return options.target_entropy.value_or(-static_cast<double>(action_elements(policy.spec().action)));
 }
 
+// Each critic has a loss of its own, and shares nothing with the others; so their sum is one loss.
 learner::ShardLoss sac_critic_loss(SacPolicy& policy, ActionValues& targets, const TransitionRows& rows,
                                    const SacOptions& options, OffPolicySums& sums, std::vector<float>* errors) {
   const at::Tensor target = targets_of(policy, targets, rows, options);
@@ -34,6 +35,7 @@ learner::ShardLoss sac_critic_loss(SacPolicy& policy, ActionValues& targets, con
   return critic_result(loss, values, (values - target).abs().mean(0), sums, errors);
 }
 
+// The temperature's surplus is a constant in the actor's gradient, and the draw one in the temperature's.
 learner::ShardLoss sac_policy_loss(SacPolicy& policy, const TransitionRows& rows, const SacOptions& options,
                                    OffPolicySums& sums) {
   const model::Draw draw = policy.actions(rows.observation).draw_of(rows.noise.at(1));

@@ -11,7 +11,7 @@ namespace tandem::rl {
 /// Haarnoja et al., "Soft Actor-Critic Algorithms and Applications" (2018), with two critics and a learned temperature.
 struct SacOptions : OffPolicyOptions {
   double learning_rate = 3e-4;
-  // Of the critics; nothing: learning_rate.
+  // The critics' own; nothing: learning_rate.
   std::optional<double> critic_learning_rate = {};
   // Networks that estimate Q(s, a), of which the least counts.
   int critics = 2;

@@ -13,8 +13,8 @@ namespace tandem::rl {
 SacPolicy::SacPolicy(const Spec& spec, const NetworkOptions& options, int critics, double temperature,
                      at::Generator generator)
     : ActorCritic(spec, ActionFamily::kSquashedNormal) {
-  actor_ = register_module("actor", std::make_shared<ObservationNetwork>(
-                                        spec, options, 2 * action_elements(spec.action), generator));
+  actor_ = register_module(
+      "actor", std::make_shared<ObservationNetwork>(spec, options, 2 * action_elements(spec.action), generator));
   log_temperature_ = register_parameter("log_temperature", at::full({}, std::log(temperature), at::kFloat));
   critics_ = register_module("critics", std::make_shared<ActionValues>(spec, options, critics, generator));
 }

@@ -24,6 +24,7 @@ class SacPolicy final : public ActorCritic {
   /// Throws ConfigError when the actions are no Box with bounds. `critics`: how many; `temperature`: the first one.
   SacPolicy(const Spec& spec, const NetworkOptions& options, int critics, double temperature, at::Generator generator);
 
+  /// Mean and log_std before tanh, and the least value of the critics.
   PolicyOutput forward(const Observation& observation) override;
   [[nodiscard]] PolicyScript script() const override;
 

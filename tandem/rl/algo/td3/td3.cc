@@ -3,6 +3,11 @@
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 
+#include <cmath>
+
+#include "tandem/rl/algo/off_policy/agent_step.h"
+#include "tandem/rl/algo/off_policy/network_actor.h"
+
 namespace tandem::rl {
 namespace {
 
@@ -11,7 +16,7 @@ Td3Targets copies_of(Td3Policy& policy, const NetworkOptions& networks) {
   at::Generator unused = at::detail::createCPUGenerator(0);
   const auto count = static_cast<int>(policy.critics().networks().size());
   Td3Targets copies{.actor = std::make_shared<ObservationNetwork>(policy.spec(), networks,
-                                                                         action_elements(policy.spec().action), unused),
+                                                                  action_elements(policy.spec().action), unused),
                     .critics = std::make_shared<ActionValues>(policy.spec(), networks, count, unused)};
   const at::Device device = policy.parameters().front().device();
   copies.actor->to(device);
@@ -28,31 +33,38 @@ void Td3::set_optimizers(const Td3Options& options, learner::TeamOptions& team) 
                     model::AdamOptions{.lr = critic, .eps = options.adam_eps}};
 }
 
-Td3::Td3(learner::Member member, Td3Policy& policy, const NetworkOptions& networks, const Td3Options& options)
+Td3::Td3(learner::Member member, Td3Policy& policy, const NetworkOptions& networks, const Td3Options& options,
+         InstructionSet set)
     : member_(std::move(member)),
       policy_(policy),
       copies_(copies_of(policy, networks)),
       actor_target_(member_.replica.parameters(), "actor", copies_.actor),
       critics_target_(member_.replica.parameters(), "critics", copies_.critics),
-      options_(options) {}
+      options_(options),
+      kernels_(choose_kernels(policy, policy.actor().encoder().has_torso(), options.kernel, set)) {
+  if (!kernels_.fused) return;
+  const std::int64_t rows = options.batch_size / member_.replica.placement().shards;
+  fused_ = std::make_unique<FusedTd3>(policy_, copies_, rows, options_, set);
+}
 
 // The parts that a step does not concern get no gradient, so the optimizer leaves them and their moments alone.
 learner::LearnerReport Td3::learn(const Turn& now, std::span<OffPolicySums> sums,
                                   std::span<std::vector<float>> errors) {
-  const int first = member_.replica.placement().mine.begin;
-  const auto local = [first](const learner::ShardBatch& batch) { return static_cast<std::size_t>(batch.shard - first); };
-  const auto critic_loss = [&](const learner::ShardBatch& batch) {
-    std::vector<float>* its = errors.empty() ? nullptr : &errors[local(batch)];
-    return td3_critic_loss(policy_, copies_, transitions_of(batch.columns), options_, sums[local(batch)], its);
-  };
-  learner::LearnerReport report =
-      member_.learner.step(0, learner::LossFunction(std::cref(critic_loss)), 1.0, now.limits);
+  learner::LearnerReport report = step_agent(
+      member_, now, fused_.get(),
+      [&](FusedTd3& fused, const TransitionRows& rows, std::size_t local) {
+        return fused.critic_loss(rows, sums[local], errors_of(errors, local));
+      },
+      [&](const TransitionRows& rows, std::size_t local) {
+        return td3_critic_loss(policy_, copies_, rows, options_, sums[local], errors_of(errors, local));
+      });
   if ((now.turn + 1) % options_.policy_every != 0) return report;
-  const auto policy_loss = [&](const learner::ShardBatch& batch) {
-    return td3_policy_loss(policy_, transitions_of(batch.columns), sums[local(batch)]);
-  };
-  const learner::LearnerReport its =
-      member_.learner.step(0, learner::LossFunction(std::cref(policy_loss)), 1.0, now.limits);
+  const learner::LearnerReport its = step_agent(
+      member_, now, fused_.get(),
+      [&](FusedTd3& fused, const TransitionRows& rows, std::size_t local) {
+        return fused.policy_loss(rows, sums[local]);
+      },
+      [&](const TransitionRows& rows, std::size_t local) { return td3_policy_loss(policy_, rows, sums[local]); });
   report.step.wait_seconds += its.step.wait_seconds;
   actor_target_.follow(options_.tau);
   critics_target_.follow(options_.tau);
@@ -61,7 +73,13 @@ learner::LearnerReport Td3::learn(const Turn& now, std::span<OffPolicySums> sums
 
 std::unique_ptr<Actor> Td3::make_explorer(const ActorOptions& options, std::int64_t rows, std::uint64_t run_seed,
                                           int group) {
-  return make_actor(policy_, options, rows, run_seed, group);
+  if (!kernels_.fused) return make_actor(policy_, options, rows, run_seed, group);
+  return std::make_unique<NetworkActor>(
+      policy_, policy_.actor(),
+      NetworkActor::Options{.head = ActorHead::kAction,
+                            .least_log_std = static_cast<float>(std::log(options_.exploration_noise)),
+                            .acting = options},
+      rows, Philox(derive_seed(run_seed, SeedPurpose::kAction, static_cast<std::uint64_t>(group))));
 }
 
 model::NamedTensors Td3::targets() const {
@@ -71,7 +89,5 @@ model::NamedTensors Td3::targets() const {
 }
 
 void Td3::load_targets(const model::NamedTensors& saved) { model::copy_named(saved, targets()); }
-
-std::string Td3::gradients_by() const { return "losses and gradients by tensor operations and autograd"; }
 
 }  // namespace tandem::rl

@@ -5,6 +5,7 @@
 
 namespace tandem::rl {
 
+// Both terms of noise are cut: the noise itself, and then the action at its bounds.
 learner::ShardLoss td3_critic_loss(Td3Policy& policy, const Td3Targets& targets, const TransitionRows& rows,
                                    const Td3Options& options, OffPolicySums& sums, std::vector<float>* errors) {
   at::Tensor target;
@@ -22,6 +23,7 @@ learner::ShardLoss td3_critic_loss(Td3Policy& policy, const Td3Targets& targets,
   return critic_result(loss, values, (values - target).abs().mean(0), sums, errors);
 }
 
+// The critics' features are constants here: a torso of theirs learns from their own loss alone.
 learner::ShardLoss td3_policy_loss(Td3Policy& policy, const TransitionRows& rows, OffPolicySums& sums) {
   ActionValues& critics = policy.critics();
   at::Tensor features;

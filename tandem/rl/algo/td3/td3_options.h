@@ -8,11 +8,12 @@
 
 namespace tandem::rl {
 
-/// Fujimoto, van Hoof, Meger, "Addressing Function Approximation Error in Actor-Critic Methods" (2018). Numbers of noise
-/// are in units of the actions' bounds. DDPG (Lillicrap et al. 2015) is one critic, policy_every 1 and target_noise 0.
+/// Fujimoto, van Hoof, Meger, "Addressing Function Approximation Error in Actor-Critic Methods" (2018). Numbers of
+/// noise are in units of the actions' bounds. DDPG (Lillicrap et al. 2015) is one critic, policy_every 1 and
+/// target_noise 0.
 struct Td3Options : OffPolicyOptions {
   double learning_rate = 3e-4;
-  // Of the critics; nothing: learning_rate.
+  // The critics' own; nothing: learning_rate.
   std::optional<double> critic_learning_rate = {};
   // Networks that estimate Q(s, a), of which the least counts.
   int critics = 2;

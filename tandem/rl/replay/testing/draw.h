@@ -106,6 +106,7 @@ inline void expect_as_in(const Past& past, const ReplayOptions& options, const D
   EXPECT_EQ(Draw::cut(draw.next_action_mask.data(), i, last->next_mask.size()), last->next_mask);
 }
 
+/// All rows of the draw.
 inline void expect_all_as_in(const Past& past, const ReplayOptions& options, const Draw& draw) {
   for (std::size_t i = 0; i < draw.row.size() && !testing::Test::HasFailure(); ++i)
     expect_as_in(past, options, draw, i);

@@ -48,6 +48,7 @@ class Past {
   [[nodiscard]] std::int64_t now() const { return static_cast<std::int64_t>(steps_.size()) - 1; }
 
   /// New episodes everywhere; those under way are cut.
+  // New episodes everywhere; those that were under way end as if their time limit had come.
   void begin(ReplayPart& part) {
     if (steps_.empty()) {
       steps_.emplace_back(envs_);
@@ -64,6 +65,7 @@ class Past {
     part.begin(buffers_.arrays());
   }
   /// One step with random actions, rewards and ends.
+  // One step of all environments, told to the part and remembered.
   void step(ReplayPart& part) {
     make_step();
     part.append(actions(), buffers_.arrays());
@@ -99,6 +101,7 @@ class Past {
   [[nodiscard]] Row& present(std::size_t e) { return steps_.back()[e]; }
 
   // An element that the leaf allows.
+  // One element within what the leaf's type holds.
   void draw_element(const Leaf& leaf, std::byte* into) {
     const auto put = [&](auto value) { std::memcpy(into, &value, sizeof(value)); };
     switch (leaf.type) {
@@ -123,6 +126,7 @@ class Past {
     for (std::byte& allowed : mask) allowed = static_cast<std::byte>(random_.below(2));
     return mask;
   }
+  // A stack with the newest frame at its end and without its oldest.
   static Bytes joined_frames(const Bytes& older, const Bytes& newest) {
     Bytes stack(older.begin() + static_cast<std::ptrdiff_t>(newest.size()), older.end());
     stack.insert(stack.end(), newest.begin(), newest.end());
@@ -151,6 +155,7 @@ class Past {
     }
     show(e);
   }
+  // Any action of the space, within no mask: the part does not look at what actions mean.
   void draw_action(std::size_t e) {
     const std::vector<std::int64_t> choices = choices_of(spec_.action);
     for (std::size_t i = 0; i < action_count(); ++i) {
@@ -165,6 +170,7 @@ class Past {
                                        : reinterpret_cast<const std::byte*>(discrete_.data());
     made(e).action.assign(from + e * bytes, from + (e + 1) * bytes);
   }
+  // Ends are rare, so that episodes are longer than the windows of n steps, and some are shorter.
   std::uint8_t draw_end() {
     const std::uint64_t drawn = random_.below(100);
     if (drawn < ends_.terminated) return kStepTerminated;

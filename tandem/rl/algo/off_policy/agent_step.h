@@ -1,0 +1,43 @@
+// rl/algo/off_policy/agent_step.h: one optimizer step of an agent, by kernels or by autograd.
+//
+// The learner names a loss that is not finite by the parts that both ways tell, and counts the rows.
+//
+// Threads: single-thread, the replica's. Blocking: waits for the other replicas.
+#pragma once
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "tandem/learner/replica_team.h"
+#include "tandem/rl/algo/off_policy/off_policy_agent.h"
+#include "tandem/rl/algo/off_policy/transitions.h"
+
+namespace tandem::rl {
+
+/// A step from the rows that the member's learner has loaded. `fused`: what computes by kernels, or null; then
+/// write(*fused, rows, local) writes gradients (learner::WrittenLoss), and else loss(rows, local) gives a loss for
+/// autograd (learner::ShardLoss). `local`: the shard's place in the replica.
+template <typename Fused, typename Write, typename Loss>
+learner::LearnerReport step_agent(const learner::Member& member, const OffPolicyAgent::Turn& now, Fused* fused,
+                                  const Write& write, const Loss& loss) {
+  const int first = member.replica.placement().mine.begin;
+  const auto local = [first](int shard) { return static_cast<std::size_t>(shard - first); };
+  if (fused != nullptr) {
+    const auto by_kernels = [&](const learner::ShardRows& rows) {
+      return write(*fused, transitions_of(rows.columns), local(rows.shard));
+    };
+    return member.learner.step(0, learner::GradientFunction(std::cref(by_kernels)), 1.0, now.limits);
+  }
+  const auto by_autograd = [&](const learner::ShardBatch& rows) {
+    return loss(transitions_of(rows.columns), local(rows.shard));
+  };
+  return member.learner.step(0, learner::LossFunction(std::cref(by_autograd)), 1.0, now.limits);
+}
+
+/// Where the sizes of a shard's errors go; null where nobody wants them.
+[[nodiscard]] inline std::vector<float>* errors_of(std::span<std::vector<float>> errors, std::size_t local) {
+  return errors.empty() ? nullptr : &errors[local];
+}
+
+}  // namespace tandem::rl

@@ -1,0 +1,154 @@
+#include "tandem/rl/algo/off_policy/off_policy_run.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "tandem/base/error.h"
+#include "tandem/rl/algo/testing/small_off_policy.h"
+
+namespace tandem::rl {
+namespace {
+
+using rl::testing::small_dqn;
+using rl::testing::small_sac;
+using rl::testing::small_td3;
+using rl::testing::SmallOffPolicy;
+using ::testing::HasSubstr;
+
+// What options there are, all together: a Rainbow without its noise.
+DqnOptions many_options() {
+  DqnOptions options;
+  options.streams = DqnStreams::kDueling;
+  options.returns = DqnReturn::kCategorical;
+  options.atoms = 5;
+  options.n_step = 3;
+  options.priority_alpha = 0.6;
+  options.gradient_steps = 2;
+  return options;
+}
+
+struct Kind {
+  const char* name;
+  std::function<OffPolicySetup(const SmallOffPolicy&)> make;
+};
+
+const std::vector<Kind> kKinds{
+    {"sac", [](const SmallOffPolicy& run) { return small_sac(run); }},
+    {"sac, normalised",
+     [](const SmallOffPolicy& run) {
+       OffPolicySetup setup = small_sac(run);
+       setup.normalizer = {.observations = true, .rewards = true};
+       return setup;
+     }},
+    {"td3", [](const SmallOffPolicy& run) { return small_td3(run); }},
+    {"dqn", [](const SmallOffPolicy& run) { return small_dqn(run); }},
+    {"dqn with many options", [](const SmallOffPolicy& run) { return small_dqn(run, many_options()); }},
+};
+
+std::string state_after(OffPolicySetup setup, int updates) {
+  OffPolicyRun run(std::move(setup));
+  for (int i = 0; i < updates; ++i) (void)run.update();
+  return run.state_sha256();
+}
+
+TEST(OffPolicyRunTest, EveryTopologyGivesTheSameBits) {
+  for (const Kind& kind : kKinds) {
+    const std::string expected = state_after(kind.make({.replicas = 1}), 3);
+    for (const int replicas : {2, 4})
+      EXPECT_EQ(state_after(kind.make({.replicas = replicas}), 3), expected) << kind.name << " on " << replicas;
+    EXPECT_NE(state_after(kind.make({.shards = 2}), 3), expected) << kind.name;
+  }
+}
+
+// The replay, the target networks, the streams of draws and of noise and the optimizers' moments are part of it; the
+// updates are enough for the replay to be overwritten from its beginning.
+TEST(OffPolicyRunTest, ASavedRunGoesOnWithTheBitsOfOneThatWasNotInterruptedOnAnotherTopology) {
+  for (const Kind& kind : kKinds) {
+    OffPolicyRun whole(kind.make({}));
+    for (int i = 0; i < 9; ++i) (void)whole.update();
+    const learner::StateParts saved = whole.save();
+    OffPolicyRun resumed(kind.make({.replicas = 2}));
+    EXPECT_EQ(resumed.load([&](const std::string& name) { return learner::part_of(saved, name); }),
+              ExperienceWorker::Resumed::kExactly);
+    EXPECT_EQ(resumed.state_sha256(), whole.state_sha256()) << kind.name;
+    EXPECT_EQ(resumed.env_steps(), whole.env_steps());
+    for (int i = 0; i < 3; ++i) {
+      const RunReport wanted = whole.update(), now = resumed.update();
+      EXPECT_EQ(now.learning.value_loss, wanted.learning.value_loss) << kind.name;
+      EXPECT_EQ(now.episode_return_mean, wanted.episode_return_mean) << kind.name;
+    }
+    EXPECT_EQ(resumed.state_sha256(), whole.state_sha256()) << kind.name;
+  }
+}
+
+TEST(OffPolicyRunTest, NothingIsLearnedBeforeLearningStarts) {
+  OffPolicySetup setup = small_sac({});
+  setup.off_policy.learning_starts = 100;  // of 64 steps an update
+  OffPolicyRun run(std::move(setup));
+  const std::string before = run.params_sha256();
+  const RunReport first = run.update();
+  EXPECT_EQ(first.learning.minibatches, 0);
+  EXPECT_TRUE(std::isnan(first.learning.value_loss));
+  EXPECT_EQ(run.params_sha256(), before);
+  // From step 100 on: 128 - 100 steps with a turn after every four, the one at step 100 included.
+  EXPECT_EQ(run.update().learning.minibatches, 8);
+  EXPECT_NE(run.params_sha256(), before);
+}
+
+double figure(const RunReport& report, const std::string& name) {
+  for (const auto& [its, number] : report.own) {
+    if (its == name) return number;
+  }
+  ADD_FAILURE() << name << " is not told";
+  return 0;
+}
+
+TEST(OffPolicyRunTest, ReportsTellOfTheReplay) {
+  DqnOptions options = many_options();
+  OffPolicyRun run(small_dqn({}, options));
+  RunReport report;
+  for (int i = 0; i < 3; ++i) report = run.update();
+  EXPECT_EQ(figure(report, "replay_rows"), 3 * 64);
+  // Two steps of 16 rows after every four environment steps from step 40 on.
+  EXPECT_NEAR(figure(report, "replay_ratio"), 2.0 * 16 * (192 - 40 + 4) / 4 / 192, 1e-9);
+  EXPECT_GT(figure(report, "replay_age"), 0);
+  EXPECT_GT(figure(report, "priority_max"), 0);
+  EXPECT_LT(figure(report, "epsilon"), 1);
+  EXPECT_GE(figure(report, "epsilon"), options.last_epsilon);
+}
+
+TEST(OffPolicyRunTest, CountsThatDoNotGoTogetherAreNamedWithTheirRemedies) {
+  OffPolicySetup setup = small_sac({});
+  setup.off_policy.num_envs = 6;
+  setup.off_policy.batch_size = 18;
+  setup.off_policy.train_every = 5;
+  setup.off_policy.replay_size = 4;
+  try {
+    OffPolicyRun run(std::move(setup));
+    FAIL();
+  } catch (const ConfigError& error) {
+    const std::string what = error.what();
+    EXPECT_THAT(what, HasSubstr("num_envs is 6: each of the 4 shards has an equal part; use 4 or 8"));
+    EXPECT_THAT(what, HasSubstr("batch_size is 18"));
+    EXPECT_THAT(what, HasSubstr("train_every is 5: rollout_steps, 16, must be a multiple of it; use 4 or 8"));
+    EXPECT_THAT(what, HasSubstr("replay_size is 4"));
+  }
+}
+
+// An episode of Pendulum ends by its limit of 200 steps alone, so each end bootstraps: no row may say that it is one.
+TEST(OffPolicyRunTest, TimeLimitsEndNoTask) {
+  OffPolicyRun run(small_sac({.shards = 1}));
+  for (int i = 0; i < 14; ++i) (void)run.update();
+  ASSERT_GT(run.episodes().total(), 0);
+  ExperienceWorker& worker = *run.workers().front();
+  TransitionRows rows = make_transitions(run.spec(), 16, 2);
+  for (int i = 0; i < 100; ++i) {
+    worker.draw(1, Normalizers(run.spec(), {}), rows);
+    EXPECT_GT(rows.discount.min().item<float>(), 0.98F);
+  }
+}
+
+}  // namespace
+}  // namespace tandem::rl
