@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from safetensors.torch import load_file
 
 TOLERANCE = 1e-6
+OF_SUMS = 4e-6  # of the losses of quantiles, which are sums of 121 terms in float32
 ATOMS, LEAST, MOST = 11, -3.0, 3.0
 TAU = 0.1
 
@@ -206,7 +207,8 @@ def main():
             raise SystemExit(f"expected 16 cases, found {len(cases)}")
         for case in cases:
             worst, count, moved = compare(case)
-            faults = [f"{name} by {d:.3g}" for name, d in worst.items() if not d <= TOLERANCE]
+            faults = [f"{name} by {d:.3g}" for name, d in worst.items()
+                      if not d <= (OF_SUMS if name.startswith("errors") else TOLERANCE)]
             failed |= bool(faults) or count < 10 or moved < 1e-5
             print(f"{case.stem}, {case.parent.name}: {count} tensors, largest difference {max(worst.values()):.2g}, "
                   + f"learned {moved:.2g}"

@@ -42,6 +42,11 @@ ObservationNetwork::ObservationNetwork(const Spec& spec, const NetworkOptions& o
   net_ = register_module("net", make_network(options, encoder_->size(), outputs, generator));
 }
 
+// An encoder gives float32. A network may be in float64, which formulas are compared in.
+at::Tensor ObservationNetwork::forward(const Observation& observation) {
+  return net_->forward(encoder_->encode(observation).to(net_->layers().front()->weight.scalar_type()));
+}
+
 FlatFeatures::Script ObservationNetwork::script(const std::string& name, const std::string& result) const {
   FlatFeatures::Script all = encoder_->script(name + ".torso");
   all.statements +=
@@ -56,6 +61,10 @@ ActionValues::ActionValues(const Spec& spec, const NetworkOptions& options, int 
   const std::int64_t inputs = features() + action_elements(spec.action);
   for (int i = 0; i < count; ++i)
     networks_.push_back(register_module(std::to_string(i), make_network(options, inputs, 1, generator)));
+}
+
+at::Tensor ActionValues::encode(const Observation& observation) {
+  return encoder_->encode(observation).to(networks_.front()->layers().front()->weight.scalar_type());
 }
 
 at::Tensor ActionValues::forward(const at::Tensor& features, const at::Tensor& action) {

@@ -39,10 +39,8 @@ class ObservationNetwork final : public torch::nn::Module {
  public:
   ObservationNetwork(const Spec& spec, const NetworkOptions& options, std::int64_t outputs, at::Generator& generator);
 
-  /// [B, outputs].
-  [[nodiscard]] at::Tensor forward(const Observation& observation) {
-    return net_->forward(encoder_->encode(observation));
-  }
+  /// [B, outputs], in the dtype of the parameters.
+  [[nodiscard]] at::Tensor forward(const Observation& observation);
   [[nodiscard]] const Encoder& encoder() const { return *encoder_; }
   [[nodiscard]] const Mlp& net() const { return *net_; }
   /// forward() as TorchScript statements that compute `features` and, from them, the variable `result`; self calls this
@@ -61,9 +59,9 @@ class ActionValues final : public torch::nn::Module {
   /// `count`: how many networks.
   ActionValues(const Spec& spec, const NetworkOptions& options, int count, at::Generator& generator);
 
-  /// The features that the networks read of an observation, [B, features]. Differentiable with respect to a torso's
-  /// parameters.
-  [[nodiscard]] at::Tensor encode(const Observation& observation) { return encoder_->encode(observation); }
+  /// The features that the networks read of an observation, [B, features], in the dtype of the parameters.
+  /// Differentiable with respect to a torso's parameters.
+  [[nodiscard]] at::Tensor encode(const Observation& observation);
   /// `features`: of encode(); `action`: [B, size], in units of the bounds. Returns [count, B].
   [[nodiscard]] at::Tensor forward(const at::Tensor& features, const at::Tensor& action);
   /// It takes the networks' parameters as constants.

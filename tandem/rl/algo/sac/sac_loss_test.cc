@@ -20,19 +20,20 @@ Spec box_spec() {
   return spec;
 }
 
-// In float64, which a policy takes when its parameters and features are.
+// Networks and rows in float64, but for observations, which are float32 as ever.
 struct Case {
   Case() {
     const at::NoGradGuard no_grad;
     at::manual_seed(4);
-    rows.observation = {at::randn({kRows, 3}, at::kDouble)};
-    rows.next_observation = {at::randn({kRows, 3}, at::kDouble)};
+    rows.observation = {at::randn({kRows, 3})};
+    rows.next_observation = {at::randn({kRows, 3})};
     rows.action = at::rand({kRows, 2}, at::kDouble) * 2 - 1;
     rows.reward = at::randn({kRows}, at::kDouble);
     rows.discount = at::rand({kRows}, at::kDouble);
     rows.weight = at::rand({kRows}, at::kDouble);
     rows.noise = {at::randn({kRows, 2}, at::kDouble), at::randn({kRows, 2}, at::kDouble)};
     policy.to(at::kDouble);
+    policy.log_temperature().fill_(std::log(0.3));  // which was rounded to float32
     targets.to(at::kDouble);
   }
   at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(1);
@@ -60,7 +61,7 @@ Drawn drawn(SacPolicy& policy, const at::Tensor& observation, const at::Tensor& 
 
 double value(ActionValues& critics, int which, const at::Tensor& observation, const double* action, std::int64_t row) {
   const at::Tensor taken = at::tensor({action[0], action[1]}, at::kDouble).unsqueeze(0);
-  return critics.forward(observation.narrow(0, row, 1), taken)[which][0].item<double>();
+  return critics.forward(critics.encode({observation.narrow(0, row, 1)}), taken)[which][0].item<double>();
 }
 
 TEST(SacLossTest, TheCriticsLossIsTheWeightedSquaredErrorOfBoth) {
@@ -86,9 +87,9 @@ TEST(SacLossTest, TheCriticsLossIsTheWeightedSquaredErrorOfBoth) {
   OffPolicySums sums;
   std::vector<float> told;
   const learner::ShardLoss loss = sac_critic_loss(it.policy, it.targets, it.rows, {}, sums, &told);
-  EXPECT_NEAR(loss.loss.item<double>(), wanted, 1e-7);  // the temperature is kept in float32 beside doubles
+  EXPECT_NEAR(loss.loss.item<double>(), wanted, 1e-10);
   EXPECT_EQ(loss.weight, kRows);
-  EXPECT_NEAR(sums.value, value_sum, 1e-7);
+  EXPECT_NEAR(sums.value, value_sum, 1e-10);
   ASSERT_EQ(told.size(), errors.size());
   for (std::size_t i = 0; i < errors.size(); ++i) EXPECT_NEAR(told[i], errors[i], 1e-5);
 }
@@ -107,12 +108,12 @@ TEST(SacLossTest, TheActorsLossIsTheSoftValueAndTheTemperaturesTheSurplusOfEntro
   }
   OffPolicySums sums;
   const learner::ShardLoss loss = sac_policy_loss(it.policy, it.rows, options, sums);
-  EXPECT_NEAR(sums.policy_loss / kRows, policy_loss, 1e-7);
-  EXPECT_NEAR(loss.loss.item<double>(), policy_loss + temperature_loss, 1e-6);
+  EXPECT_NEAR(sums.policy_loss / kRows, policy_loss, 1e-10);
+  EXPECT_NEAR(loss.loss.item<double>(), policy_loss + temperature_loss, 1e-10);
 
   options.fixed_temperature = 0.3;
   OffPolicySums fixed;
-  EXPECT_NEAR(sac_policy_loss(it.policy, it.rows, options, fixed).loss.item<double>(), policy_loss, 1e-7);
+  EXPECT_NEAR(sac_policy_loss(it.policy, it.rows, options, fixed).loss.item<double>(), policy_loss, 1e-10);
 }
 
 // The actor learns from the critics, and they are not to learn what it would like to hear.
