@@ -186,11 +186,18 @@ TEST(Bfloat16KernelsTest, PassesStayNearThoseOfFloat32) {
       for (const auto& net : with.nets) {
         for (const at::Tensor& parameter : net->parameters()) expected.push_back(parameter.grad().clone());
       }
-      MlpEnsemble<float> ensemble({with.nets[0].get(), with.nets[1].get()},
-                                  {.max_rows = 83, .set = InstructionSet::kAvx512, .compute = each});
-      EXPECT_LE(gap(ensemble.forward({.first = with.input.const_data_ptr<float>()}, 83), output.detach()), 2e-2);
-      const float* of_input = ensemble.backward(with.of_output.const_data_ptr<float>(), ParameterGradients::kOverwrite,
-                                                InputGradient::kWhole);
+      const at::Tensor first = with.input.narrow(1, 0, 36).contiguous(),
+                       second = with.input.narrow(1, 36, 5).contiguous();
+      const float* of_output = with.of_output.const_data_ptr<float>();
+      MlpEnsemble<float> ensemble(
+          {with.nets[0].get(), with.nets[1].get()},
+          {.max_rows = 83, .second_features = 5, .set = InstructionSet::kAvx512, .compute = each});
+      const float* got =
+          ensemble.forward({.first = first.const_data_ptr<float>(), .second = second.const_data_ptr<float>()}, 83);
+      EXPECT_LE(gap(got, output.detach()), 2e-2);
+      const float* of_second = ensemble.backward(of_output, ParameterGradients::kLeave, InputGradient::kSecond);
+      EXPECT_LE(gap(of_second, x.grad().narrow(1, 36, 5)), 2e-2);
+      const float* of_input = ensemble.backward(of_output, ParameterGradients::kOverwrite, InputGradient::kWhole);
       EXPECT_LE(gap(of_input, x.grad()), 2e-2);
       std::size_t i = 0;
       for (const auto& net : with.nets) {

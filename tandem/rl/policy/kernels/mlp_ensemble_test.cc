@@ -260,6 +260,7 @@ TEST_F(MlpEnsembleTest, WhatCannotBeIsADefectOfTheCaller) {
   forward_only.forward(setup.rows<float>(), 8);
   EXPECT_THROW(forward_only.backward(of_output, ParameterGradients::kLeave, InputGradient::kWhole), InvariantError);
   const std::vector<std::size_t> second{1}, third{2};
+  ensemble.forward(setup.rows<float>(), 8);
   ensemble.forward(setup.rows<float>(), 8, second);
   EXPECT_THROW(ensemble.backward(of_output, ParameterGradients::kLeave, InputGradient::kWhole), InvariantError);
   EXPECT_THROW(ensemble.forward(setup.rows<float>(), 8, third), InvariantError);
