@@ -18,7 +18,7 @@ RingPlan small_plan() { return {.columns = {{"wide", 24}, {"byte", 1}, {"none", 
 
 // Records whose bytes tell their number.
 struct Ring {
-  explicit Ring(RingPlan plan = small_plan()) : ring("steps", plan, map_replay({}, plan.bytes())) {}
+  Ring() : ring("steps", small_plan(), map_replay({}, small_plan().bytes())) {}
   void push(int count) {
     for (int i = 0; i < count; ++i) {
       ring.push();

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 #include <set>
 #include <string>
@@ -209,7 +210,7 @@ TEST(ReplayPartTest, StatisticsTellAgesAndRatios) {
   past.steps(part, 30);
   const Draw draw(part, past.spec(), 300);
   double age = 0;
-  for (const std::int64_t row : draw.row) age += static_cast<double>((29 - row / 2) * 2) / 300;
+  for (const std::int64_t row : draw.row) age += (58 - 2 * std::floor(static_cast<double>(row) / 2)) / 300;
   const ReplayStats stats = part.stats();
   EXPECT_NEAR(stats.mean_age, age, 1e-9);
   EXPECT_GT(age, 0);

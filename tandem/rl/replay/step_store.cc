@@ -27,7 +27,7 @@ std::int64_t step_of_row(const std::byte* row, std::int64_t envs) {
 StepStore::StepStore(const Spec& spec, int envs, const ReplayOptions& options)
     : StepStore(spec, options.kept_ends, StorePlan(spec, envs, options), options.memory) {}
 
-StepStore::StepStore(const Spec& spec, KeptEnds kept_ends, StorePlan plan, const ReplayMemory& memory)
+StepStore::StepStore(const Spec& spec, KeptEnds kept_ends, const StorePlan& plan, const ReplayMemory& memory)
     : StepStore(spec, kept_ends, plan, map_replay(memory, plan.steps.bytes() + plan.ends.bytes())) {}
 
 StepStore::StepStore(Spec spec, KeptEnds kept_ends, StorePlan plan, const std::shared_ptr<std::byte>& memory)

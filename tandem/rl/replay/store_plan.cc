@@ -136,14 +136,14 @@ void goal_faults(const Spec& spec, const ReplayOptions& options, std::vector<std
       const LeafStorage& one = options.leaves[static_cast<std::size_t>(achieved - spec.observation.begin())];
       const LeafStorage& other = options.leaves[static_cast<std::size_t>(desired - spec.observation.begin())];
       if (one.frames != 1 || other.frames != 1 || one.numbers != other.numbers)
-        faults.push_back("replay: hindsight needs goals that are stored alike, and no stacks of frames");
+        faults.emplace_back("replay: hindsight needs goals that are stored alike, and no stacks of frames");
     }
   }
   if (options.kept_ends != KeptEnds::kAll)
-    faults.push_back("replay: hindsight needs the goal that an episode ended with; set kept_ends to all");
+    faults.emplace_back("replay: hindsight needs the goal that an episode ended with; set kept_ends to all");
   if (options.hindsight->goals < 0 || options.hindsight->goals > 1'000'000)
     faults.push_back(concat("replay: goals is ", options.hindsight->goals, " and must be 0 to 1000000"));
-  if (!options.hindsight->reward) faults.push_back("replay: hindsight needs a function for rewards");
+  if (!options.hindsight->reward) faults.emplace_back("replay: hindsight needs a function for rewards");
 }
 
 // Each environment may be at any point of an episode, so one end more than the time limit makes can be held of each.
