@@ -158,6 +158,31 @@ def a_training_that_is_killed_takes_its_workers_along(scratch):
     nothing_is_left_behind()
 
 
+def a_training_that_stood_still_goes_on(scratch):
+    """As after Ctrl-Z, or in a container that is paused: no worker answers meanwhile, and none is to blame."""
+    words = [TANDEM, *TRAIN, "100000000", "--set", "env_deadline_seconds=0.4", "--run-dir", str(scratch / "still")]
+    words.remove("1536")
+    training = subprocess.Popen(words, cwd=HERE, env=MARK,
+                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    metrics = scratch / "still" / "metrics.jsonl"
+    until = time.monotonic() + 60
+    while not metrics.exists() or not metrics.read_text():
+        assert training.poll() is None and time.monotonic() < until
+        time.sleep(0.02)
+    for _ in range(12):
+        all_of_it = left_behind()
+        for process in all_of_it:
+            os.kill(process, signal.SIGSTOP)
+        time.sleep(0.6)
+        for process in all_of_it:
+            os.kill(process, signal.SIGCONT)
+        time.sleep(0.1)
+    assert training.poll() is None, training.stderr.read()
+    training.send_signal(signal.SIGINT)
+    assert training.wait(timeout=60) == 130, training.stderr.read()
+    nothing_is_left_behind()
+
+
 def a_python_lists_what_it_has():
     said = run("envs", "gymnasium:", "--python", sys.executable)
     assert "gymnasium:Acrobot-v1" in said and f"tandem envs gymnasium:minigrid: --python {sys.executable}" in said, said
@@ -198,7 +223,8 @@ def main():
                      a_folder_of_others_and_its_files_are_not_believed, a_picture_starts_no_python,
                      a_record_of_others_is_not_believed, several_agents_are_trained,
                      films_of_python_environments_are_made, failures_are_restarted_and_told,
-                     a_training_that_is_killed_takes_its_workers_along, mistakes_are_told_before_a_run_begins):
+                     a_training_that_is_killed_takes_its_workers_along, a_training_that_stood_still_goes_on,
+                     mistakes_are_told_before_a_run_begins):
             begun = time.monotonic()
             test(pathlib.Path(folder))
             nothing_is_left_behind()

@@ -153,20 +153,27 @@ void WorkerLink::send(WorkerCommand command, std::uint64_t argument) {
   ring(header_.request, ++requests_, header_.worker_sleeps, sockets_.own.get());
 }
 
+// The wait is made of parts, and none counts for more than it was to last. So the time in which this process stood
+// still itself, as after Ctrl-Z or in a container that was paused with its workers, is not held against a worker; nor
+// is it where it fell before the wait, since a part of the patience is always left.
 WorkerOutcome WorkerLink::outcome(WorkerCommand for_what, const Deadline& deadline) {
   const BellWait wait{.number = header_.done,
                       .value = requests_,
                       .own_sleeps = header_.learner_sleeps,
                       .socket = sockets_.own.get(),
                       .spin = options_.spin};
-  switch (wait.until(deadline)) {
-    case BellOutcome::kRung:
-      // Read once: the worker may change it at any time.
-      return static_cast<WorkerOutcome>(static_cast<const volatile std::uint32_t&>(header_.outcome));
-    case BellOutcome::kGone:
-      lose(kPatienceForTheDying, words_for(for_what));
-    case BellOutcome::kLate:
-      break;
+  Clock::duration left = std::max(deadline.remaining(), allowed() / 4);
+  while (left > Clock::duration::zero()) {
+    const Clock::duration part = std::min(left, allowed() / 16);
+    switch (wait.until(Deadline::after(part))) {
+      case BellOutcome::kRung:
+        // Read once: the worker may change it at any time.
+        return static_cast<WorkerOutcome>(static_cast<const volatile std::uint32_t&>(header_.outcome));
+      case BellOutcome::kGone:
+        lose(kPatienceForTheDying, words_for(for_what));
+      case BellOutcome::kLate:
+        left -= part;
+    }
   }
   const double seconds = std::chrono::duration<double>(allowed()).count();
   lose({}, concat(words_for(for_what), ", since it did not answer for ", seconds, " s (env_deadline_seconds)"));
