@@ -32,7 +32,7 @@ class ToyAlgorithmTest : public ::testing::Test {
 
 TEST_F(ToyAlgorithmTest, ItsOptionsAreInTheHelpAndInTheRecordOfARunAndCheckedLikeOthers) {
   EXPECT_THAT(toy({"train", "--help"}).out,
-              AllOf(HasSubstr("# ppo, dd_ppo, impala, appo or toy"), HasSubstr("  toy.sigma: 0.5"),
+              AllOf(HasSubstr("# ppo, dd_ppo, impala, appo, sac, td3, ddpg, dqn or toy"), HasSubstr("  toy.sigma: 0.5"),
                     HasSubstr("Standard deviation of a mutation.")));
   const Ended trained = train("run", {"--total-steps", "10240"});
   ASSERT_EQ(trained.exit_code, 0) << trained.err;
