@@ -37,7 +37,7 @@ if(TANDEM_SANITIZE)
 ASAN_OPTIONS=detect_odr_violation=0:strict_string_checks=1:detect_stack_use_after_return=1
 LSAN_OPTIONS=suppressions=@PROJECT_SOURCE_DIR@/tools/lsan.supp:print_suppressions=0
 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
-TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=@PROJECT_SOURCE_DIR@/tools/tsan.supp
 ]] @ONLY)
 endif()
 if(TANDEM_BUILD_FUZZERS)

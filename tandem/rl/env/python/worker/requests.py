@@ -147,12 +147,25 @@ def let_signals_pass():
     for number in NOT_FOR_WORKERS:
         signal.signal(number, lambda *_: None)
         signal.siginterrupt(number, False)
-    os.register_at_fork(after_in_child=signals_as_usual)
+    os.register_at_fork(before=hold_signals, after_in_parent=release_signals, after_in_child=signals_as_usual)
+
+
+HELD = threading.local()  # the mask of a thread that forks, as it was before
+
+
+def hold_signals():
+    """One that a copy is sent before it has signals as usual waits until then."""
+    HELD.mask = signal.pthread_sigmask(signal.SIG_BLOCK, NOT_FOR_WORKERS)
+
+
+def release_signals():
+    signal.pthread_sigmask(signal.SIG_SETMASK, HELD.mask)
 
 
 def signals_as_usual():
     for number in NOT_FOR_WORKERS:
         signal.signal(number, signal.SIG_DFL)
+    release_signals()
 
 
 def main():

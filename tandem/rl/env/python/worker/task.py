@@ -22,6 +22,7 @@ import pkgutil
 import re
 import signal
 import socket
+import threading
 import traceback
 
 SOCKET, MEMORY = 3, 4
