@@ -17,6 +17,17 @@ std::byte* row_of(const at::Tensor& leaf, std::size_t row) {
   return static_cast<std::byte*>(leaf.data_ptr()) + row * (leaf.nbytes() / static_cast<std::size_t>(leaf.size(0)));
 }
 
+// All rows are valued where an episode is cut short, also those that no end was written to yet. So these have to be
+// observations: integers lie within their bounds.
+void make_observations(const Spec& spec, const std::vector<at::Tensor>& leaves) {
+  for (std::size_t l = 0; l < leaves.size(); ++l) {
+    const Leaf& leaf = spec.observation[l];
+    if (leaf.type != ElementType::kInt64 || leaf.low.empty()) continue;
+    const at::Tensor low = at::tensor(leaf.low, at::kDouble).to(at::kLong);
+    leaves[l].view({leaves[l].size(0), leaf.count()}).copy_(low.expand({leaves[l].size(0), leaf.count()}));
+  }
+}
+
 }  // namespace
 
 // A fragment of one step has these arrays, with a dimension of time.
@@ -32,6 +43,7 @@ AgentRows::AgentRows(const Spec& spec, std::size_t agents, std::size_t envs, boo
   const Fragment one(spec, 1, static_cast<int>(agents * envs));
   observation = one.observation_at(0);
   final_observation = one.observation_at(1);
+  make_observations(spec, final_observation);
   raw_ = observation;
   raw_final_ = final_observation;
   if (intake_.converts_any()) {
