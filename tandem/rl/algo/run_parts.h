@@ -4,6 +4,7 @@
 // Threads: all.
 #pragma once
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -12,6 +13,8 @@
 #include <vector>
 
 #include "tandem/base/clock.h"
+#include "tandem/base/text.h"
+#include "tandem/concurrency/stall_watch.h"
 #include "tandem/learner/replica_team.h"
 #include "tandem/model/state_hash.h"
 #include "tandem/rl/algo/run_setup.h"
@@ -144,6 +147,33 @@ template <typename Groups>
     resumed = std::max(resumed, group->load(bytes_of(bytes), seed_of_new_episodes));
   }
   return resumed;
+}
+
+/// The longest that one step of an env group may last, and the key of the option that sets it, for the message.
+struct StepLimit {
+  std::string key;
+  std::chrono::seconds limit;
+};
+/// Watches whether an env group has been inside one step for too long: the team looks while it waits for its replicas,
+/// and then ends its run with a sentence that names the group. Groups are numbered from `first` in the run and have
+/// `envs` environments of `env` each. `workers`: pointers to anything with a mark(). The workers outlive the watch, and
+/// the watch outlives the team's last run.
+template <typename Workers>
+[[nodiscard]] std::unique_ptr<StallWatch> watch_groups(learner::ReplicaTeam& team, const Workers& workers,
+                                                       const std::string& env, int first, int envs,
+                                                       const StepLimit& step) {
+  std::vector<StallWatch::Watched> groups;
+  for (const auto& worker : workers)
+    groups.push_back({&worker->mark(), name_of_group(env, first + static_cast<int>(groups.size()), envs), step.limit});
+  auto watch = std::make_unique<StallWatch>(std::move(groups));
+  const auto look = [&watched = *watch, key = step.key] {
+    const std::string late = watched.look();
+    if (late.empty()) return late;
+    return concat("in one step: ", late, " (", key, "). An environment may hang, or be slower than that");
+  };
+  team.set_watch([&watched = *watch] { return watched.next_look(); }, look,
+                 std::min(step.limit, std::chrono::seconds(60)));
+  return watch;
 }
 
 /// The last word of all ranks. Collective.

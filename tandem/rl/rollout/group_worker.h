@@ -43,6 +43,15 @@ struct RolloutOptions {
   std::shared_ptr<Remarks> remarks = {};
 };
 
+/// The seeds of a group's episodes. They follow from the environment's number in the run, so groups of other sizes have
+/// the same episodes.
+[[nodiscard]] inline std::vector<std::uint64_t> seeds_of_envs(std::uint64_t run_seed, int first_env, int envs) {
+  std::vector<std::uint64_t> seeds;
+  for (int env = first_env; env < first_env + envs; ++env)
+    seeds.push_back(derive_seed(run_seed, SeedPurpose::kEnvGroup, static_cast<std::uint64_t>(env)));
+  return seeds;
+}
+
 class GroupWorker {
  public:
   // kExactly: the next fragment has the bits that it would have had without the interruption. The other two began new
@@ -93,14 +102,6 @@ class GroupWorker {
   virtual Resumed load(std::span<const std::byte> state, std::uint64_t seed_for_new_episodes) = 0;
 
  protected:
-  // Seeds follow from the environment's number in the run, so groups of other sizes have the same episodes.
-  static std::vector<std::uint64_t> seeds_of_envs(std::uint64_t run_seed, int first_env, int envs) {
-    std::vector<std::uint64_t> seeds;
-    for (int env = first_env; env < first_env + envs; ++env)
-      seeds.push_back(derive_seed(run_seed, SeedPurpose::kEnvGroup, static_cast<std::uint64_t>(env)));
-    return seeds;
-  }
-
   // Derived classes enter it around each call of the environments, and around nothing else.
   CallMark mark_;
 };

@@ -10,6 +10,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/rl/algo/off_policy/agent_step.h"
+#include "tandem/rl/algo/off_policy/options_of_choice.h"
 
 namespace tandem::rl {
 namespace {
@@ -22,39 +23,15 @@ std::shared_ptr<ReturnNetwork> copy_of(DqnPolicy& policy, const NetworkOptions& 
   return copy;
 }
 
-// Each allowed option is equally likely; all are allowed where there is no mask.
-std::int64_t any_option(const std::uint8_t* mask, std::int64_t options, Philox& random) {
-  const auto is_allowed = [mask](std::int64_t option) { return mask == nullptr || mask[option] != 0; };
-  std::int64_t count = 0;
-  for (std::int64_t option = 0; option < options; ++option) count += is_allowed(option) ? 1 : 0;
-  if (count == 0) throw EnvError("an action mask allows nothing");
-  auto left = static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(count)));
-  for (std::int64_t option = 0; option < options; ++option) {
-    if (is_allowed(option) && left-- == 0) return option;
-  }
-  return 0;
-}
-
-// Of equal values the first one.
-std::int64_t best_option(const std::uint8_t* mask, std::span<const float> values) {
-  std::int64_t best = -1;
-  for (std::int64_t option = 0; option < std::ssize(values); ++option) {
-    if (mask != nullptr && mask[option] == 0) continue;
-    if (best < 0 || values[static_cast<std::size_t>(option)] > values[static_cast<std::size_t>(best)]) best = option;
-  }
-  if (best < 0) throw EnvError("an action mask allows nothing");
-  return best;
-}
-
 }  // namespace
 
-EpsilonGreedy::EpsilonGreedy(DqnPolicy& policy, const double& epsilon, Philox random, bool kernels, std::int64_t rows,
-                             InstructionSet set)
+EpsilonGreedy::EpsilonGreedy(DqnPolicy& policy, const double& epsilon, Philox random, std::int64_t rows,
+                             std::optional<InstructionSet> kernels)
     : policy_(policy), epsilon_(epsilon), random_(random), actions_(head_size(policy.spec().action)) {
   if (!kernels) return;
   features_.emplace(policy.network().encoder().flat(), rows);
   network_.emplace(std::vector<const Mlp*>{&policy.network().net()},
-                   MlpEnsemble<float>::Options{.max_rows = rows, .passes = Passes::kForward, .set = set});
+                   MlpEnsemble<float>::Options{.max_rows = rows, .passes = Passes::kForward, .set = *kernels});
 }
 
 // The module is the definition.
@@ -76,7 +53,7 @@ void EpsilonGreedy::act(const Observation& observation, const at::Tensor& mask, 
     const std::uint8_t* allowed = mask.defined() ? mask.const_data_ptr<std::uint8_t>() + row * actions_ : nullptr;
     const bool explores = random_.uniform_double() < epsilon_;
     const std::int64_t any = any_option(allowed, actions_, random_);
-    const std::int64_t best = best_option(allowed, its);
+    const std::int64_t best = best_option(allowed, its);  // any_option() has found one that is allowed
     out.discrete[row] = explores ? any : best;
     out.log_prob[row] = 0;
     out.value[row] = value[best];
@@ -130,8 +107,8 @@ learner::LearnerReport Dqn::learn(const Turn& now, std::span<OffPolicySums> sums
 std::unique_ptr<Actor> Dqn::make_explorer(const ActorOptions& options, std::int64_t rows, std::uint64_t run_seed,
                                           int group) {
   const std::uint64_t seed = derive_seed(run_seed, SeedPurpose::kAction, static_cast<std::uint64_t>(group));
-  return std::make_unique<EpsilonGreedy>(policy_, epsilon_, Philox(seed), kernels_.fused, rows,
-                                         options.instruction_set);
+  const auto kernels = kernels_.fused ? std::optional(options.instruction_set) : std::nullopt;
+  return std::make_unique<EpsilonGreedy>(policy_, epsilon_, Philox(seed), rows, kernels);
 }
 
 }  // namespace tandem::rl

@@ -23,14 +23,15 @@ namespace tandem::rl {
 /// log-probabilities.
 class EpsilonGreedy final : public Actor {
  public:
-  /// `epsilon` is read at every step. Neither is owned. `random`: the env group's stream. `kernels`: whether values are
-  /// computed by kernels, of the set, for `rows` rows a step.
-  EpsilonGreedy(DqnPolicy& policy, const double& epsilon, Philox random, bool kernels, std::int64_t rows,
-                InstructionSet set);
+  /// `epsilon` is read at every step. Neither is owned. `random`: the env group's stream. `kernels`: the set
+  /// of the kernels that compute values, for `rows` rows a step; nothing: the module computes them.
+  EpsilonGreedy(DqnPolicy& policy, const double& epsilon, Philox random, std::int64_t rows,
+                std::optional<InstructionSet> kernels);
 
   void refresh() override {}
   void act(const Observation& observation, const at::Tensor& mask, const Decisions& out) override;
   void episodes_ended(std::span<const std::uint8_t> /*done*/) override {}
+  /// The values of the best actions.
   void evaluate(const Observation& observation, const at::Tensor& state, float* value) override;
   /// The random stream alone: the values follow from the parameters.
   [[nodiscard]] std::vector<std::byte> save() const override;
@@ -66,6 +67,7 @@ class Dqn final : public OffPolicyAgent {
   [[nodiscard]] model::NamedTensors targets() const override { return target_.state(); }
   void load_targets(const model::NamedTensors& saved) override { target_.load(saved); }
   [[nodiscard]] std::string gradients_by() const override { return kernels_.sentence; }
+  /// The share of actions that are drawn evenly now.
   void append_figures(std::vector<std::pair<std::string, double>>& figures) const override {
     figures.emplace_back("epsilon", epsilon_);
   }

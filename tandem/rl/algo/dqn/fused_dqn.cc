@@ -2,22 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
+
+#include "tandem/rl/algo/off_policy/options_of_choice.h"
 
 namespace tandem::rl {
-namespace {
-
-// The allowed action of the most value; the first one where nothing is allowed, which no environment shows.
-std::int64_t best_of(const float* values, const std::uint8_t* mask, std::int64_t actions) {
-  std::int64_t best = -1;
-  for (std::int64_t action = 0; action < actions; ++action) {
-    if (mask != nullptr && mask[action] == 0) continue;
-    if (best < 0 || values[action] > values[best]) best = action;
-  }
-  return std::max<std::int64_t>(best, 0);
-}
-
-}  // namespace
-
 std::string why_not_fused(const DqnOptions& options) {
   if (options.returns != DqnReturn::kMean) return "there are none for distributions of returns";
   return options.streams == DqnStreams::kDueling ? "there are none for two streams" : "";
@@ -43,8 +32,10 @@ void FusedDqn::value_next(const TransitionRows& rows) {
   const auto* mask = rows.next_action_mask.defined() ? rows.next_action_mask.const_data_ptr<std::uint8_t>() : nullptr;
   const auto choose = [&](const float* values) {
     for (std::int64_t i = 0; i < count; ++i) {
+      const std::span<const float> its(values + i * actions_, static_cast<std::size_t>(actions_));
+      // The first one where nothing is allowed, which no environment shows.
       best_[static_cast<std::size_t>(i)] =
-          best_of(values + i * actions_, mask == nullptr ? nullptr : mask + i * actions_, actions_);
+          std::max<std::int64_t>(best_option(mask == nullptr ? nullptr : mask + i * actions_, its), 0);
     }
   };
   if (options_.target == DqnTarget::kDouble) choose(network_.forward({.first = features}, count));

@@ -18,6 +18,7 @@ namespace tandem::rl {
 /// A step from the rows that the member's learner has loaded. `fused`: what computes by kernels, or null; then
 /// write(*fused, rows, local) writes gradients (learner::WrittenLoss), and else loss(rows, local) gives a loss for
 /// autograd (learner::ShardLoss). `local`: the shard's place in the replica.
+/// Throws as Learner::step().
 template <typename Fused, typename Write, typename Loss>
 learner::LearnerReport step_agent(const learner::Member& member, const OffPolicyAgent::Turn& now, Fused* fused,
                                   const Write& write, const Loss& loss) {

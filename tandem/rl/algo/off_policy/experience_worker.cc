@@ -11,6 +11,7 @@
 #include "tandem/base/rounding.h"
 #include "tandem/base/text.h"
 #include "tandem/concurrency/trace.h"
+#include "tandem/rl/algo/off_policy/options_of_choice.h"
 #include "tandem/rl/env/state_bytes.h"
 #include "tandem/rl/rollout/act_on.h"
 #include "tandem/rl/rollout/group_results.h"
@@ -93,10 +94,7 @@ ExperienceWorker::ExperienceWorker(std::unique_ptr<EnvGroup> group, std::unique_
 
 void ExperienceWorker::reset(std::uint64_t seed) {
   const KeptRounding kept;
-  std::vector<std::uint64_t> seeds;
-  for (int env = first_env_; env < first_env_ + rows_; ++env)
-    seeds.push_back(derive_seed(seed, SeedPurpose::kEnvGroup, static_cast<std::uint64_t>(env)));
-  group_->reset(seeds, arrays_);
+  group_->reset(seeds_of_envs(seed, first_env_, rows_), arrays_);
   part_.begin(arrays_);
   std::ranges::fill(done_, std::uint8_t{1});
   explorer_->episodes_ended(done_);
@@ -157,15 +155,8 @@ void ExperienceWorker::choose_by_chance() {
   const std::uint8_t* mask = mask_.defined() ? mask_.const_data_ptr<std::uint8_t>() : nullptr;
   for (std::size_t i = 0; i < discrete_.size(); ++i) {
     const std::int64_t options = choices[i % choices.size()];
-    const auto allowed = mask == nullptr ? options : std::count_if(mask, mask + options, [](auto m) { return m != 0; });
-    auto left =
-        static_cast<std::int64_t>(chance_.below(static_cast<std::uint64_t>(std::max<std::int64_t>(allowed, 1))));
-    discrete_[i] = left;
-    if (mask == nullptr) continue;
-    for (std::int64_t option = 0; option < options; ++option) {
-      if (mask[option] != 0 && left-- == 0) discrete_[i] = option;
-    }
-    mask += options;
+    discrete_[i] = any_option(mask, options, chance_);
+    if (mask != nullptr) mask += options;
   }
 }
 

@@ -64,17 +64,16 @@ class ExperienceWorker {
   void refresh() { explorer_->refresh(); }
   void set_progress(double share) { group_->set_progress(share); }
 
-  /// Rows of the replay that draw() draws from.
-  [[nodiscard]] std::int64_t drawable() const { return part_.drawable(); }
   /// Fills `into` with rows of the replay. `beta`: how far weights make up for priorities; the largest weight
   /// becomes 1.
   void draw(double beta, const Normalizers& frozen, TransitionRows& into);
   /// Gives the rows of the last draw() their priorities.
   void prioritize(std::span<const float> errors);
 
-  [[nodiscard]] int envs() const { return group_->size(); }
   [[nodiscard]] const Spec& spec() const { return group_->spec(); }
+  /// The group's own past, for its figures.
   [[nodiscard]] const ReplayPart& replay() const { return part_; }
+  /// Whether the group is inside a step.
   [[nodiscard]] const CallMark& mark() const { return mark_; }
 
   /// As GroupWorker::append_results().
@@ -94,7 +93,6 @@ class ExperienceWorker {
   // Rows as the policy sees them, of leaves where that is another memory.
   void show(const std::vector<at::Tensor>& raw, const std::vector<at::Tensor>& seen, std::int64_t rows,
             const Normalizers& frozen);
-  [[nodiscard]] const EnvArrays& arrays() const { return arrays_; }
   void make_draw_memory(std::int64_t rows, TransitionRows& into);
 
   const std::unique_ptr<EnvGroup> group_;

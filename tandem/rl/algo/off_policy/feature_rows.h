@@ -33,6 +33,7 @@ class FeatureRows {
   }
 
  private:
+  // Rows where features are encoded; else empty.
   const FlatFeatures& features_;
   std::vector<float> rows_;
   std::vector<const std::byte*> leaves_;

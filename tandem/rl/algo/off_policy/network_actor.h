@@ -42,6 +42,7 @@ class NetworkActor final : public Actor {
   void episodes_ended(std::span<const std::uint8_t> /*done*/) override {}
   /// Throws InvariantError: nothing here values observations.
   void evaluate(const Observation& observation, const at::Tensor& state, float* value) override;
+  /// The random stream of the draws; the network is the policy's.
   [[nodiscard]] std::vector<std::byte> save() const override;
   void load(std::span<const std::byte> state) override;
 

@@ -19,6 +19,7 @@ struct OffPolicyOptions {
   // Environments of the run.
   int num_envs = 1;
   // Steps of each environment from one line of metrics to the next.
+  // A multiple of train_every.
   int rollout_steps = 1000;
   // Steps of each environment between two turns of learning, and optimizer steps of a turn.
   int train_every = 1, gradient_steps = 1;

@@ -116,22 +116,10 @@ void OffPolicyRun::build_workers(const std::vector<sync::Placement>& placements)
   }
 }
 
-// The team looks, while it waits for its replicas, whether an env group has been inside one step for too long.
 void OffPolicyRun::build_watch() {
-  std::vector<StallWatch::Watched> groups;
-  const int envs = setup_.off_policy.num_envs / setup_.shards;
-  const std::chrono::seconds limit(setup_.off_policy.stall_timeout);
-  for (const auto& worker : workers_) {
-    const int group = shards_.begin + static_cast<int>(groups.size());
-    groups.push_back({&worker->mark(), name_of_group(spec_.id, group, envs), limit});
-  }
-  watch_ = std::make_unique<StallWatch>(std::move(groups));
-  const auto look = [this] {
-    const std::string late = watch_->look();
-    if (late.empty()) return late;
-    return concat("in one step: ", late, " (stall_timeout). An environment may hang, or be slower than that");
-  };
-  team_->set_watch([this] { return watch_->next_look(); }, look, std::min(limit, std::chrono::seconds(60)));
+  const OffPolicyOptions& options = setup_.off_policy;
+  watch_ = watch_groups(*team_, workers_, spec_.id, shards_.begin, options.num_envs / setup_.shards,
+                        {.key = "stall_timeout", .limit = std::chrono::seconds(options.stall_timeout)});
 }
 
 std::string OffPolicyRun::why_numbers_differ() const {

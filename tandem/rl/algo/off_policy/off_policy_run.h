@@ -48,6 +48,7 @@ class OffPolicyRun final : public TrainingRun {
   /// the factories throw.
   explicit OffPolicyRun(OffPolicySetup setup);
 
+  /// Steps the environments and learns in turns. Collective; the report is the same on all ranks.
   RunReport update() override;
   [[nodiscard]] bool all_reported() const override { return true; }
   /// The actor, and the critics with it: copies of this moment.
@@ -69,6 +70,7 @@ class OffPolicyRun final : public TrainingRun {
   /// One for each shard of this rank, in order.
   [[nodiscard]] std::span<const std::unique_ptr<ExperienceWorker>> workers() const { return workers_; }
 
+  /// Hashes the parameters' bytes in order: of the actor, the critics and the temperature.
   [[nodiscard]] std::string params_sha256() override;
   /// Covers the target networks, too.
   [[nodiscard]] std::string state_sha256() override;
@@ -77,6 +79,7 @@ class OffPolicyRun final : public TrainingRun {
   /// Parts that load on any topology: "state" (the model and its optimizer), "target", "normalizers", "run", and for
   /// every shard its streams, its env group and its replay.
   [[nodiscard]] learner::StateParts save() override;
+  /// The replay goes on where it was, whether the environments do or begin new episodes.
   ExperienceWorker::Resumed load(const learner::ReadPart& read_part) override;
 
  private:

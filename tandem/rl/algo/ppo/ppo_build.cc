@@ -170,22 +170,9 @@ void PpoRun::build_learner(std::size_t index, const std::vector<sync::Placement>
   seat.learned.resize(seat.ppo.size());
 }
 
-// The teams look, while they wait for their replicas, whether an env group has been inside one step for too long.
 void PpoRun::build_watch() {
-  std::vector<StallWatch::Watched> groups;
-  const int envs = setup_.ppo.num_envs / setup_.shards;
-  const std::chrono::seconds limit(setup_.ppo.stall_timeout);
-  for (const auto& worker : workers_) {
-    const int group = shards_.begin + static_cast<int>(groups.size());
-    groups.push_back({&worker->mark(), name_of_group(spec_.id, group, envs), limit});
-  }
-  watch_ = std::make_unique<StallWatch>(std::move(groups));
-  const auto look = [this] {
-    const std::string late = watch_->look();
-    if (late.empty()) return late;
-    return concat("in one step: ", late, " (ppo.stall_timeout). An environment may hang, or be slower than that");
-  };
-  any_team().set_watch([this] { return watch_->next_look(); }, look, std::min(limit, std::chrono::seconds(60)));
+  watch_ = watch_groups(any_team(), workers_, spec_.id, shards_.begin, setup_.ppo.num_envs / setup_.shards,
+                        {.key = "ppo.stall_timeout", .limit = std::chrono::seconds(setup_.ppo.stall_timeout)});
 }
 
 }  // namespace tandem::rl

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tandem/rl/algo/off_policy/squared_errors.h"
+#include "tandem/rl/algo/off_policy/critic_fit.h"
 #include "tandem/rl/algo/sac/sac_loss.h"
 
 namespace tandem::rl {
@@ -51,22 +51,17 @@ learner::WrittenLoss FusedSac::critic_loss(const TransitionRows& rows, OffPolicy
   const float* reward = rows.reward.const_data_ptr<float>();
   const float* discount = rows.discount.const_data_ptr<float>();
   for (std::int64_t i = 0; i < count; ++i) {
-    float least = later[i];
-    for (std::int64_t k = 1; k < critics; ++k) least = std::min(least, later[k * count + i]);
+    const float least = later[least_place(later, critics, count, i)];
     target_[static_cast<std::size_t>(i)] = reward[i] + discount[i] * (least - temperature * draw_.log_prob()[i]);
   }
-  const float* values =
-      critics_.forward({.first = features_.of(rows.observation), .second = rows.action.const_data_ptr<float>()}, count);
-  const CriticSums now = squared_errors({.values = values,
-                                         .target = target_.data(),
-                                         .weight = rows.weight.const_data_ptr<float>(),
-                                         .rows = count,
-                                         .critics = critics,
-                                         .factor = 0.5F},
-                                        of_values_.data(), errors);
-  (void)critics_.backward(of_values_.data(), ParameterGradients::kOverwrite, InputGradient::kNone);
   of_actor_.leave_alone();
-  return written(now, static_cast<double>(count), sums);
+  return fit_critics({.nets = critics_,
+                      .count = critics,
+                      .features = features_.of(rows.observation),
+                      .target = target_.data(),
+                      .factor = 0.5F,
+                      .of_values = of_values_.data()},
+                     rows, sums, errors);
 }
 
 // The critics' gradient with respect to the action goes back through the draw to the actor's head; their own parameters
@@ -81,12 +76,9 @@ learner::WrittenLoss FusedSac::policy_loss(const TransitionRows& rows, OffPolicy
   std::fill(of_values_.begin(), of_values_.end(), 0.0F);
   double loss = 0, log_prob = 0;
   for (std::int64_t i = 0; i < count; ++i) {
-    std::int64_t least = 0;
-    for (std::int64_t k = 1; k < critics; ++k) {
-      if (values[k * count + i] < values[least * count + i]) least = k;
-    }
-    of_values_[static_cast<std::size_t>(least * count + i)] = -1;
-    loss += temperature * draw_.log_prob()[i] - values[least * count + i];
+    const std::int64_t least = least_place(values, critics, count, i);
+    of_values_[static_cast<std::size_t>(least)] = -1;
+    loss += temperature * draw_.log_prob()[i] - values[least];
     log_prob += draw_.log_prob()[i];
   }
   // The loss has temperature * log_prob - value in each row.

@@ -36,6 +36,7 @@ class Sac final : public OffPolicyAgent {
   [[nodiscard]] model::NamedTensors targets() const override { return target_.state(); }
   void load_targets(const model::NamedTensors& saved) override { target_.load(saved); }
   [[nodiscard]] std::string gradients_by() const override { return kernels_.sentence; }
+  /// The temperature that is in force.
   void append_figures(std::vector<std::pair<std::string, double>>& figures) const override;
 
   /// The groups of parameters and the optimizer of each, for the team that trains the policy.

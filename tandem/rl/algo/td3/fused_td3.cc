@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tandem/rl/algo/off_policy/squared_errors.h"
+#include "tandem/rl/algo/off_policy/critic_fit.h"
 
 namespace tandem::rl {
 
@@ -40,22 +40,16 @@ learner::WrittenLoss FusedTd3::critic_loss(const TransitionRows& rows, OffPolicy
   const float* reward = rows.reward.const_data_ptr<float>();
   const float* discount = rows.discount.const_data_ptr<float>();
   for (std::int64_t i = 0; i < count; ++i) {
-    float least = later[i];
-    for (std::int64_t k = 1; k < critic_count_; ++k) least = std::min(least, later[k * count + i]);
+    const float least = later[least_place(later, critic_count_, count, i)];
     target_[static_cast<std::size_t>(i)] = reward[i] + discount[i] * least;
   }
-  const float* values =
-      critics_.forward({.first = features_.of(rows.observation), .second = rows.action.const_data_ptr<float>()}, count);
-  const CriticSums now = squared_errors({.values = values,
-                                         .target = target_.data(),
-                                         .weight = rows.weight.const_data_ptr<float>(),
-                                         .rows = count,
-                                         .critics = critic_count_,
-                                         .factor = 1},
-                                        of_values_.data(), errors);
-  (void)critics_.backward(of_values_.data(), ParameterGradients::kOverwrite, InputGradient::kNone);
   of_actor_.leave_alone();
-  return written(now, static_cast<double>(count), sums);
+  return fit_critics({.nets = critics_,
+                      .count = critic_count_,
+                      .features = features_.of(rows.observation),
+                      .target = target_.data(),
+                      .of_values = of_values_.data()},
+                     rows, sums, errors);
 }
 
 // The first critic's gradient with respect to the action goes back through the tanh to the actor's head.

@@ -31,6 +31,7 @@ class FusedTd3 {
 
  private:
   const Td3Options options_;
+  // Numbers of an action; networks among the critics.
   const std::int64_t size_, critic_count_;
   FeatureRows features_, next_features_;
   MlpEnsemble<float> actor_, critics_, target_actor_, target_critics_;

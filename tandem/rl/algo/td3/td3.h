@@ -34,6 +34,7 @@ class Td3 final : public OffPolicyAgent {
                                                      std::uint64_t run_seed, int group) override;
   /// The slow copies of the actor and of the critics, under the names of the networks that they follow.
   [[nodiscard]] model::NamedTensors targets() const override;
+  /// Throws CheckpointError naming what is missing or of another shape.
   void load_targets(const model::NamedTensors& saved) override;
   [[nodiscard]] std::string gradients_by() const override { return kernels_.sentence; }
 
