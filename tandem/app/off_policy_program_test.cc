@@ -76,6 +76,13 @@ TEST_F(OffPolicyProgramTest, ARunIsTrainedResumedEvaluatedAndExported) {
   }
 }
 
+TEST_F(OffPolicyProgramTest, ARunOfAFixedTemperatureIsReadAgain) {
+  ASSERT_EQ(train("sac", "Pendulum-v1", "fixed", {"--set", "sac.fixed_temperature=0.1"}, "200").code, 0);
+  const Outcome resumed = run({"resume", folder / "fixed", "--total-steps", "300"});
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_THAT(read_file(folder / "fixed" / "config.yaml"), ::testing::Not(HasSubstr("\n  temperature:")));
+}
+
 TEST_F(OffPolicyProgramTest, WhatAnAlgorithmCannotLearnIsSaidBeforeARunBegins) {
   const auto refused = [&](const Outcome& outcome, const auto& words) {
     EXPECT_EQ(outcome.code, 2);

@@ -1,6 +1,8 @@
 // The words of text options are those that the library takes.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tandem/app/testing/native_algorithms.h"
 #include "tandem/app/train/build_run.h"
 #include "tandem/base/error.h"
@@ -35,6 +37,22 @@ TEST(OptionWordsTest, TheLibraryKnowsAllOfThem) {
 
 TEST(OptionWordsTest, InstructionsAreCalledAsTheLibraryCallsThem) {
   for (const auto& [set, word] : kChoices<InstructionSet>) EXPECT_EQ(word, name_of(set));
+}
+
+// Of two options that exclude each other a run records the one that is in force. So each can be absent: a record of
+// both could not be read again.
+TEST(OptionWordsTest, OptionsThatExcludeEachOtherCanBeAbsent) {
+  TrainOptions options;
+  const OptionTable table = option_table(options);
+  int rivals = 0;
+  for (const auto& option : table.options()) {
+    // A count of each rank, which is not recorded, is no such rival.
+    const auto excludes = [&](const std::string& key) { return table.at(key).total() != option->key(); };
+    if (!std::ranges::any_of(table.rivals_of(*option), excludes)) continue;
+    ++rivals;
+    EXPECT_TRUE(option->expected().ends_with(", or " + option->absent_word())) << option->key();
+  }
+  EXPECT_GE(rivals, 6);
 }
 
 TEST(OptionWordsTest, DefaultsAreThoseOfTheLibrary) {

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "tandem/app/algo/schedules.h"
 #include "tandem/app/config/policy_keys.h"
 #include "tandem/app/run/quantity_text.h"
 #include "tandem/app/train/build_run.h"
@@ -39,6 +40,7 @@ void add_off_policy_options(const OptionSection& given, rl::OffPolicyOptions& op
       .at_most(1);
   section.add("target_every", options.target_every, "Turns of learning from one such way to the next.")
       .within(1, kLargestCount);
+  section.add("learning_rate_schedule", options.learning_rate_schedule, kScheduleHelp).lives(Lifetime::kStage);
   section.add("adam_eps", options.adam_eps, "Added to the root of Adam's second moment.").above(0).at_most(1);
   section.add("max_grad_norm", options.max_grad_norm, "Gradients are scaled down to this norm.")
       .above(0)
@@ -79,6 +81,8 @@ void OffPolicyAlgorithm::check(Rules& rules) const {
   }
   if (any_remembers(rules.options()))
     rules.fault("policy.recurrent", concat(name(), " trains no policies that remember so far; ppo and dd_ppo do"));
+  check_learning_rates(rules, section() + ".learning_rate_schedule",
+                       off_policy_options(rules.options()).learning_rate_schedule);
   if (off_policy_options(rules.options()).kernel == rl::LossKernel::kRecorded)
     rules.fault(section() + ".kernel", "passes of this algorithm are not recorded so far; use auto or off");
   if (!sync::is_lockstep(rules.options().strategy) && rules.replicas() > 1) {

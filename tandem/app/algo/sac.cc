@@ -36,13 +36,18 @@ class SacAlgorithm final : public OffPolicyAlgorithm {
         .absent_as("auto");
     section.add("policy_every", sac.policy_every, "Steps of the critics for one of the actor.")
         .within(1, kLargestCount);
+    section
+        .add("noise_correlation", sac.noise_correlation,
+             "Part of an exploring action's draw that stays in that of the next step.")
+        .within(0, 0.999);
   }
 
   [[nodiscard]] std::function<std::shared_ptr<rl::ActorCritic>(const rl::Spec&, at::Generator)> policy_factory(
       const TrainOptions& options, const PolicySettings& settings) const override {
     return [networks = network_options(settings), sac = options.of<rl::SacOptions>()](const rl::Spec& spec,
                                                                                       at::Generator generator) {
-      return std::make_shared<rl::SacPolicy>(spec, networks, sac.critics, sac.temperature, std::move(generator));
+      return std::make_shared<rl::SacPolicy>(spec, networks, sac.critics, sac.first_temperature(),
+                                             std::move(generator));
     };
   }
 

@@ -31,6 +31,10 @@ class Td3Algorithm : public OffPolicyAlgorithm {
         .add("exploration_noise", td3.exploration_noise,
              "Deviation of the noise on actions that explore, where -1 and 1 are the bounds.")
         .above(0);
+    section
+        .add("noise_correlation", td3.noise_correlation,
+             "Part of this noise that stays in that of the next step (an Ornstein-Uhlenbeck process).")
+        .within(0, 0.999);
     section.add("target_noise", td3.target_noise, "Deviation of the noise on the targets' actions.").at_least(0);
     section.add("target_noise_clip", td3.target_noise_clip, "Most that this noise counts.").above(0);
   }

@@ -69,6 +69,11 @@ Choice choose(const float* logits, const std::uint8_t* mask, std::int64_t n, std
 
 float standard_normal(Philox* random) { return random == nullptr ? 0.0F : static_cast<float>(random->normal()); }
 
+// The caller's draw of an element, or one of the stream's.
+float draw_of(const NormalRows& from, std::int64_t row, std::int64_t i, Philox* random) {
+  return from.draws != nullptr ? from.draws[row * from.size + i] : standard_normal(random);
+}
+
 // Fills rows of `size` elements: `element(row, i, action)` sets one of them and returns its part of the
 // log-probability. One look at the sum finds any NaN or infinity among the parameters of a row.
 template <typename Element>
@@ -106,7 +111,7 @@ void sample_categorical(const CategoricalRows& from, Philox* random, std::int64_
 void sample_normal(const NormalRows& from, Philox* random, float* actions, float* log_prob) {
   draw_rows(from.rows, from.size, actions, log_prob, [&](std::int64_t row, std::int64_t i, float& action) {
     const float mean = from.mean[row * from.size + i], log_std = from.log_std[row * from.log_std_stride + i];
-    action = mean + std::exp(log_std) * standard_normal(random);
+    action = mean + std::exp(log_std) * draw_of(from, row, i, random);
     // From the rounded action and not from the draw: it is what log_prob() of the stored action will see.
     const float z = (action - mean) * std::exp(-log_std);
     return -0.5F * z * z - log_std - kHalfLogTwoPiF;
@@ -118,7 +123,7 @@ void sample_squashed_normal(const NormalRows& from, Philox* random, float* actio
   const auto limit = static_cast<float>(SquashedNormal::limit(at::kFloat));
   draw_rows(from.rows, from.size, actions, log_prob, [&](std::int64_t row, std::int64_t i, float& action) {
     const float mean = from.mean[row * from.size + i], log_std = from.log_std[row * from.log_std_stride + i];
-    action = std::clamp(std::tanh(mean + std::exp(log_std) * standard_normal(random)), -limit, limit);
+    action = std::clamp(std::tanh(mean + std::exp(log_std) * draw_of(from, row, i, random)), -limit, limit);
     const float u = std::atanh(action);
     const float z = (u - mean) * std::exp(-log_std);
     const float softplus = std::max(-2 * u, 0.0F) + std::log1p(std::exp(-2 * std::fabs(u)));

@@ -32,6 +32,7 @@ struct NormalRows {
   std::int64_t rows = 0;
   std::int64_t size = 0;
   std::int64_t log_std_stride = 0;  // elements: 0 for one row that serves all, `size` for a row each
+  const float* draws = nullptr;     // [rows, size], standard normal; null: drawn here
 };
 void sample_normal(const NormalRows& from, Philox* random, float* actions, float* log_prob);
 /// Within (-1, 1): see SquashedNormal for what happens at saturation.

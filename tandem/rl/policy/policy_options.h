@@ -39,6 +39,9 @@ struct ActorOptions {
   /// Steps for which state-dependent noise is held (sde_sample_freq of stable-baselines3); 0: for a whole rollout or
   /// episode.
   int noise_hold_steps = 4;
+  /// The part of a step's normal draw that stays in the next step's, at least 0 and below 1, within an episode: an
+  /// Ornstein-Uhlenbeck process (Lillicrap et al. 2015) with the same deviation as independent draws, which 0 are.
+  float noise_correlation = 0;
   /// The instruction set of the loops that run MLP policies on the CPU and of those that compute their gradients.
   /// Another set gives other last bits, so a resumed run, and all ranks, must have the same.
   InstructionSet instruction_set = detect_instruction_set();

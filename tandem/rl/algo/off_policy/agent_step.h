@@ -28,12 +28,12 @@ learner::LearnerReport step_agent(const learner::Member& member, const OffPolicy
     const auto by_kernels = [&](const learner::ShardRows& rows) {
       return write(*fused, transitions_of(rows.columns), local(rows.shard));
     };
-    return member.learner.step(0, learner::GradientFunction(std::cref(by_kernels)), 1.0, now.limits);
+    return member.learner.step(0, learner::GradientFunction(std::cref(by_kernels)), now.rate, now.limits);
   }
   const auto by_autograd = [&](const learner::ShardBatch& rows) {
     return loss(transitions_of(rows.columns), local(rows.shard));
   };
-  return member.learner.step(0, learner::LossFunction(std::cref(by_autograd)), 1.0, now.limits);
+  return member.learner.step(0, learner::LossFunction(std::cref(by_autograd)), now.rate, now.limits);
 }
 
 /// Where the sizes of a shard's errors go; null where nobody wants them.

@@ -39,7 +39,7 @@ class NetworkActor final : public Actor {
   void refresh() override {}
   /// Values are not known here: they are told as 0.
   void act(const Observation& observation, const at::Tensor& mask, const Decisions& out) override;
-  void episodes_ended(std::span<const std::uint8_t> /*done*/) override {}
+  void episodes_ended(std::span<const std::uint8_t> done) override { sampler_.renew(done); }
   /// Throws InvariantError: nothing here values observations.
   void evaluate(const Observation& observation, const at::Tensor& state, float* value) override;
   /// The random stream of the draws; the network is the policy's.

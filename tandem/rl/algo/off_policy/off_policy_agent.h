@@ -46,6 +46,7 @@ class OffPolicyAgent {
   [[nodiscard]] virtual int noises() const { return 0; }
   struct Turn {
     std::int64_t turn = 0;  // counted from 0 over the whole run
+    double rate = 1;        // multiplies all learning rates
     Limits limits = {};
   };
   /// The optimizer steps of one turn, from the rows that the member's learner has loaded, and what follows them: the

@@ -9,6 +9,7 @@
 
 #include "tandem/base/text.h"
 #include "tandem/rl/algo/learning_options.h"
+#include "tandem/rl/algo/schedule.h"
 
 namespace tandem::rl {
 
@@ -36,6 +37,8 @@ struct OffPolicyOptions {
   // The share of the way that target networks go to the networks that learn, every target_every optimizer steps.
   double tau = 0.005;
   int target_every = 1;
+  // Of all learning rates, by the one of the algorithm's section; others keep their ratio to it.
+  Schedule learning_rate_schedule = {};
   double adam_eps = 1e-8;
   // Gradients of a step are scaled down to this norm; nothing: never.
   std::optional<double> max_grad_norm = {};

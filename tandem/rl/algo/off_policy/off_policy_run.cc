@@ -148,7 +148,7 @@ void OffPolicyRun::run_replica(Replica& replica, learner::Member& member) {
   std::int64_t steps = env_steps_;
   for (int made = 0; made < options.rollout_steps; made += options.train_every) {
     const Clock::time_point start = Clock::now();
-    const double progress = std::min(1.0, static_cast<double>(steps) / static_cast<double>(setup_.total_steps));
+    const double progress = progress_at(steps);
     agent.set_progress(progress);
     const Chooser chooser = steps < options.learning_starts ? Chooser::kChance : Chooser::kExplorer;
     for (ExperienceWorker* worker : replica.workers) {
@@ -177,6 +177,7 @@ void OffPolicyRun::learn(Replica& replica, learner::Member& member, std::int64_t
   member.learner.batch().load_shards(replica.batches, options.batch_size, learner::Tail::kDrop);
   member.learner.begin_pass(learner::Order::kSequential);
   const OffPolicyAgent::Turn now{.turn = turn,
+                                 .rate = options.learning_rate_schedule.factor(setup_.learning_rate, progress),
                                  .limits = {.deadline = Deadline::after(patience()), .stop = member.lost}};
   const learner::LearnerReport report =
       agents_[static_cast<std::size_t>(member.replica.placement().local)]->learn(now, replica.sums, replica.errors);
@@ -256,7 +257,9 @@ void OffPolicyRun::report_losses(const OffPolicySums& sums, double grad_norm, st
   report.entropy = sums.policy_rows > 0 ? sums.entropy / sums.policy_rows : kUnknown;
   report.grad_norm = turns > 0 ? grad_norm / static_cast<double>(turns) : kUnknown;
   report.approx_kl = report.clip_fraction = report.explained_variance = kUnknown;
-  report.learning_rate = setup_.learning_rate;
+  const OffPolicyOptions& options = setup_.off_policy;
+  report.learning_rate =
+      options.learning_rate_schedule.at(setup_.learning_rate, progress_at(env_steps_ - options.steps_of_turn()));
 }
 
 // Means over shards are plain: each has as many rows and draws as the others.

@@ -35,7 +35,7 @@ namespace tandem::rl {
 /// Everything that a run is made of. `make_policy` makes modules that `make_agent` can teach.
 struct OffPolicySetup : RunSetup {
   OffPolicyOptions off_policy;
-  double learning_rate = 3e-4;  // for reports
+  double learning_rate = 3e-4;  // what the schedule is of, and what is reported
   // Adds to the options of the team: groups of parameters, and the optimizer of each.
   std::function<void(learner::TeamOptions&)> set_optimizers;
   // Called once for each replica, one after the other. `member` and `policy`, its module, outlive the agent.
@@ -101,6 +101,11 @@ class OffPolicyRun final : public TrainingRun {
   [[nodiscard]] Clock::duration patience() const {
     return std::max<Clock::duration>(std::chrono::minutes(5),
                                      2 * std::chrono::seconds(setup_.off_policy.stall_timeout));
+  }
+
+  /// The share of the run that is made when `steps` environment steps are.
+  [[nodiscard]] double progress_at(std::int64_t steps) const {
+    return std::min(1.0, static_cast<double>(steps) / static_cast<double>(setup_.total_steps));
   }
 
   // On the thread of a replica: an update, and one optimizer step of it.

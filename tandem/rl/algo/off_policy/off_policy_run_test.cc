@@ -43,6 +43,12 @@ const std::vector<Kind> kKinds{
        return setup;
      }},
     {"td3", [](const SmallOffPolicy& run) { return small_td3(run); }},
+    {"td3, correlated noise",
+     [](const SmallOffPolicy& run) {
+       Td3Options options;
+       options.noise_correlation = 0.9;
+       return small_td3(run, options);
+     }},
     {"dqn", [](const SmallOffPolicy& run) { return small_dqn(run); }},
     {"dqn with many options", [](const SmallOffPolicy& run) { return small_dqn(run, many_options()); }},
 };
@@ -60,6 +66,21 @@ TEST(OffPolicyRunTest, EveryTopologyGivesTheSameBits) {
       EXPECT_EQ(state_after(kind.make({.replicas = replicas}), 3), expected) << kind.name << " on " << replicas;
     EXPECT_NE(state_after(kind.make({.shards = 2}), 3), expected) << kind.name;
   }
+}
+
+// Powers of two, so that twice a rate has the bits of that rate.
+TEST(OffPolicyRunTest, AScheduleScalesAllLearningRates) {
+  SacOptions slow, scheduled, fast;
+  slow.learning_rate = scheduled.learning_rate = 0x1p-10;
+  slow.critic_learning_rate = scheduled.critic_learning_rate = 0x1p-9;
+  fast.learning_rate = 0x1p-9;
+  fast.critic_learning_rate = 0x1p-8;
+  scheduled.learning_rate_schedule = Schedule::piecewise({{0, 0x1p-9}});
+  EXPECT_EQ(state_after(small_sac({}, scheduled), 3), state_after(small_sac({}, fast), 3));
+  EXPECT_NE(state_after(small_sac({}, scheduled), 3), state_after(small_sac({}, slow), 3));
+  scheduled.learning_rate_schedule = Schedule::kLinear;
+  OffPolicyRun run(small_sac({}, scheduled));
+  EXPECT_DOUBLE_EQ(run.update().learning.learning_rate, 0x1p-10 * (1 - 60.0 / 4000));
 }
 
 // The replay, the target networks, the streams of draws and of noise and the optimizers' moments are part of it; the

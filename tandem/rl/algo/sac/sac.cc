@@ -73,10 +73,12 @@ learner::LearnerReport Sac::step_policy(const Turn& now, std::span<OffPolicySums
 
 std::unique_ptr<Actor> Sac::make_explorer(const ActorOptions& options, std::int64_t rows, std::uint64_t run_seed,
                                           int group) {
-  if (!kernels_.fused) return make_actor(policy_, options, rows, run_seed, group);
+  ActorOptions acting = options;
+  acting.noise_correlation = static_cast<float>(options_.noise_correlation);
+  if (!kernels_.fused) return make_actor(policy_, acting, rows, run_seed, group);
   return std::make_unique<NetworkActor>(
       policy_, policy_.actor(),
-      NetworkActor::Options{.least_log_std = kLeastLogStd, .most_log_std = kMostLogStd, .acting = options}, rows,
+      NetworkActor::Options{.least_log_std = kLeastLogStd, .most_log_std = kMostLogStd, .acting = acting}, rows,
       Philox(derive_seed(run_seed, SeedPurpose::kAction, static_cast<std::uint64_t>(group))));
 }
 

@@ -15,13 +15,17 @@ struct SacOptions : OffPolicyOptions {
   std::optional<double> critic_learning_rate = {};
   // Networks that estimate Q(s, a), of which the least counts.
   int critics = 2;
-  // The temperature that the entropy is weighed with at first; it is learned from there, unless it is fixed.
-  double temperature = 1;
+  // The temperature that the entropy is weighed with at first, from which it is learned; or the one of the whole run.
+  std::optional<double> temperature = 1;
   std::optional<double> fixed_temperature = {};
   // The entropy that the temperature is learned for; nothing: minus the number of the action's components.
   std::optional<double> target_entropy = {};
   // Optimizer steps of the critics for one of the actor and the temperature.
   int policy_every = 1;
+  // The part of an exploring action's draw that stays in that of the next step: ActorOptions::noise_correlation.
+  double noise_correlation = 0;
+
+  [[nodiscard]] double first_temperature() const { return temperature.value_or(1); }
 };
 
 }  // namespace tandem::rl

@@ -73,12 +73,14 @@ learner::LearnerReport Td3::learn(const Turn& now, std::span<OffPolicySums> sums
 
 std::unique_ptr<Actor> Td3::make_explorer(const ActorOptions& options, std::int64_t rows, std::uint64_t run_seed,
                                           int group) {
-  if (!kernels_.fused) return make_actor(policy_, options, rows, run_seed, group);
+  ActorOptions acting = options;
+  acting.noise_correlation = static_cast<float>(options_.noise_correlation);
+  if (!kernels_.fused) return make_actor(policy_, acting, rows, run_seed, group);
   return std::make_unique<NetworkActor>(
       policy_, policy_.actor(),
       NetworkActor::Options{.head = ActorHead::kAction,
                             .least_log_std = static_cast<float>(std::log(options_.exploration_noise)),
-                            .acting = options},
+                            .acting = acting},
       rows, Philox(derive_seed(run_seed, SeedPurpose::kAction, static_cast<std::uint64_t>(group))));
 }
 

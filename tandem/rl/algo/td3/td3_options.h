@@ -21,6 +21,8 @@ struct Td3Options : OffPolicyOptions {
   int policy_every = 2;
   // The deviation of the noise on actions that explore.
   double exploration_noise = 0.1;
+  // The part of a step's noise that stays in the next step's: ActorOptions::noise_correlation.
+  double noise_correlation = 0;
   // The deviation of the noise on the targets' actions, and the most that it counts.
   double target_noise = 0.2, target_noise_clip = 0.5;
 };

@@ -57,11 +57,11 @@ OffPolicySetup with_agent(OffPolicySetup setup, const Options& options, const Ma
 
 /// SAC, TD3 and DQN with options of the test's own; counts are those of small_off_policy().
 inline OffPolicySetup small_sac(const SmallOffPolicy& run, const SacOptions& options = {}) {
-  return with_agent<Sac, SacPolicy>(small_off_policy(run, options), options,
-                                    [options](const Spec& spec, at::Generator generator) {
-                                      return std::make_shared<SacPolicy>(spec, kSmallNetworks, options.critics,
-                                                                         options.temperature, std::move(generator));
-                                    });
+  return with_agent<Sac, SacPolicy>(
+      small_off_policy(run, options), options, [options](const Spec& spec, at::Generator generator) {
+        return std::make_shared<SacPolicy>(spec, kSmallNetworks, options.critics, options.first_temperature(),
+                                           std::move(generator));
+      });
 }
 
 inline OffPolicySetup small_td3(const SmallOffPolicy& run, const Td3Options& options = {}) {

@@ -43,6 +43,10 @@ ActionSampler::ActionSampler(const Spec& spec, ActionFamily family, const ActorO
       features_(features),
       size_(action_elements(spec.action)),
       random_(random) {
+  if (options.noise_correlation > 0) {
+    draws_.resize(static_cast<std::size_t>(rows * size_));
+    follows_.assign(static_cast<std::size_t>(rows), 0);
+  }
   if (family != ActionFamily::kStateDependentNoise) return;
   variance_.resize(static_cast<std::size_t>(features * size_));
   matrices_.resize(static_cast<std::size_t>(rows * features * size_));
@@ -63,7 +67,8 @@ void ActionSampler::sample(const ActionInputs& inputs, const Decisions& out) {
                    .log_std = inputs.log_std,
                    .rows = rows_,
                    .size = size_,
-                   .log_std_stride = inputs.log_std_stride},
+                   .log_std_stride = inputs.log_std_stride,
+                   .draws = random != nullptr ? correlated_draws() : nullptr},
                   random, out.box, out.log_prob);
     }
     case ActionFamily::kStateDependentNoise:
@@ -97,21 +102,40 @@ void ActionSampler::hold_noise(const ActionInputs& inputs) {
   }
 }
 
+// The deviation stays 1: the variances of both terms add up to that. A row's first draw is a whole one.
+const float* ActionSampler::correlated_draws() {
+  if (draws_.empty()) return nullptr;
+  const float kept = options_.noise_correlation, fresh = std::sqrt(1 - kept * kept);
+  float* draw = draws_.data();
+  for (std::uint8_t& follows : follows_) {
+    for (std::int64_t i = 0; i < size_; ++i, ++draw) {
+      const auto drawn = static_cast<float>(random_.normal());
+      *draw = follows != 0 ? kept * *draw + fresh * drawn : drawn;
+    }
+    follows = 1;
+  }
+  return draws_.data();
+}
+
 void ActionSampler::renew() { std::fill(held_.begin(), held_.end(), 0); }
 
 void ActionSampler::renew(std::span<const std::uint8_t> done) {
-  for (std::size_t row = 0; row < held_.size(); ++row) {
-    if (done[row] != 0) held_[row] = 0;
+  for (std::size_t row = 0; row < done.size(); ++row) {
+    if (done[row] == 0) continue;
+    if (!held_.empty()) held_[row] = 0;
+    if (!follows_.empty()) follows_[row] = 0;
   }
 }
 
-// The layout: the random stream, the number of floats of matrices, the matrices, and how long each row's is held. For
-// other families there are no matrices and no rows.
+// The layout: the random stream, the number of floats of matrices, the matrices, and how long each row's is held; then
+// correlated draws and whether they count. What a family does not need has no elements.
 void ActionSampler::save(StateWriter& out) const {
   out.put_bytes(random_.save());
   out.put(static_cast<std::uint64_t>(matrices_.size()));
   for (const float value : matrices_) out.put(value);
   for (const std::int32_t value : held_) out.put(value);
+  for (const float draw : draws_) out.put(draw);
+  for (const std::uint8_t follows : follows_) out.put(follows);
 }
 
 void ActionSampler::load(StateReader& in) {
@@ -119,6 +143,8 @@ void ActionSampler::load(StateReader& in) {
   in.expect(static_cast<std::uint64_t>(matrices_.size()), "its size of exploration noise");
   for (float& value : matrices_) value = in.get<float>();
   for (std::int32_t& value : held_) value = in.get<std::int32_t>();
+  for (float& draw : draws_) draw = in.get<float>();
+  for (std::uint8_t& follows : follows_) follows = in.get<std::uint8_t>();
 }
 
 bool MlpActor::can_run(const MlpPolicy& policy) {

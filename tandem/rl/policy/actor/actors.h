@@ -44,18 +44,21 @@ class ActionSampler {
 
   /// Actions and their log-probabilities for one step of all rows.
   void sample(const ActionInputs& inputs, const Decisions& out);
-  /// Has held noise drawn anew at the next step: for all rows because the parameters changed, or for the rows whose
-  /// episode ended. Nothing is drawn here, so the random stream does not move.
+  /// Has noise drawn anew at the next step: held matrices of all rows because the parameters changed, or whatever noise
+  /// the rows have whose episode ended. Nothing is drawn here, so the random stream does not move.
   void renew();
   void renew(std::span<const std::uint8_t> done);
 
-  /// The random stream, the held matrices and how long they are held, for checkpoints. load() throws CheckpointError.
+  /// The random stream, the noise of the last step and how long it is held, for checkpoints. load() throws
+  /// CheckpointError.
   void save(StateWriter& out) const;
   void load(StateReader& in);
 
  private:
   // Draws the noise matrices that are due, and counts one step of all held ones.
   void hold_noise(const ActionInputs& inputs);
+  // The draws of this step, [rows, size], which follow from those of the last one; null where they are independent.
+  const float* correlated_draws();
 
   // Options of each discrete choice. rows_ rows a step; features_ of a latent row, for noise; size_ numbers of an
   // action.
@@ -68,6 +71,9 @@ class ActionSampler {
   std::vector<float> variance_, matrices_;
   // By row: steps for which its matrix is still held; 0: a new one is drawn at the next step.
   std::vector<std::int32_t> held_;
+  // For correlated draws: those of the last step, [rows, size], and by row whether they count.
+  std::vector<float> draws_;
+  std::vector<std::uint8_t> follows_;
 };
 
 /// Acts with an MlpPolicy on the CPU, without autograd, dispatch or allocation: the fast actor of small policies.

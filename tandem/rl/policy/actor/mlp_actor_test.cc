@@ -2,6 +2,7 @@
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <vector>
 
 #include "tandem/base/error.h"
@@ -102,6 +103,39 @@ TEST(MlpActorTest, NoiseIsHeldOverStepsAndDrawnAnewWhereAnEpisodeEnds) {
   }
   actor.refresh();
   EXPECT_FALSE(act(actor, space, {x}).action[0].equal(first[0]));
+}
+
+// Draws of each row follow an Ornstein-Uhlenbeck process with deviation 1, by the kernels and by the module; an episode
+// begins with a draw of its own, and a saved actor goes on with the draw that it had.
+TEST(MlpActorTest, CorrelatedNoiseStaysFromStepToStepWithinAnEpisode) {
+  const ActionSpace space = kBox;
+  MlpPolicy policy = make_policy(space, ActionFamily::kNormal);
+  const ActorOptions options{.noise_correlation = 0.9F};
+  const at::Tensor x = at::randn({kRows, 3}, model::seeded(2));
+  const auto parameters = policy.forward({x}).action_parameters;
+  const at::Tensor mean = parameters[0].detach(), deviation = parameters[1].detach().exp();
+  MlpActor fast(policy, options, kRows, 5), again(policy, options, kRows, 6);
+  ModuleActor module(policy, options, kRows, 5);
+  for (Actor* actor : {static_cast<Actor*>(&fast), static_cast<Actor*>(&module)}) {
+    std::vector<at::Tensor> draws;
+    for (int i = 0; i < 4000; ++i) {
+      draws.push_back((act(*actor, space, {x}).action - mean) / deviation);
+      if (i % 100 == 0) actor->refresh();
+    }
+    const at::Tensor all = at::stack(draws), before = all.narrow(0, 0, 3999), after = all.narrow(0, 1, 3999);
+    EXPECT_NEAR(all.square().mean().item<double>(), 1, 0.1);
+    EXPECT_NEAR((before * after).mean().item<double>(), 0.9, 0.1);
+    EXPECT_NEAR((after - 0.9 * before).square().mean().item<double>(), 1 - 0.81, 0.01);
+  }
+  const std::vector<std::uint8_t> done{1, 0, 0, 0, 0, 0};
+  const auto draw = [&](Actor& actor) { return (act(actor, space, {x}).action - mean) / deviation; };
+  const at::Tensor last = draw(fast);
+  again.load(fast.save());
+  fast.episodes_ended(done);
+  const at::Tensor next = draw(fast), unended = draw(again);
+  EXPECT_TRUE(next.narrow(0, 1, kRows - 1).equal(unended.narrow(0, 1, kRows - 1)));
+  // The first row's new draw alone makes up the other's fresh part.
+  EXPECT_TRUE(at::allclose(unended[0], 0.9 * last[0] + std::sqrt(0.19) * next[0], 1e-4, 1e-4));
 }
 
 TEST(MlpActorTest, MasksAreObeyed) {

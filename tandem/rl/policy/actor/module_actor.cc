@@ -57,8 +57,8 @@ SequenceOutput ModuleActor::forward(const Observation& observation, const at::Te
   return result;
 }
 
-// Noise that is held over steps goes through ActionSampler; all other families through the policy's own distribution(),
-// which a user may have overridden.
+// Noise that lasts over steps goes through ActionSampler; all else through the policy's own distribution(), which a
+// user may have overridden.
 void ModuleActor::act(const Observation& observation, const at::Tensor& mask, const Decisions& out) {
   const SequenceOutput result = forward(observation, state_);
   if (state_.defined()) state_.copy_(result.state);
@@ -74,6 +74,15 @@ void ModuleActor::act(const Observation& observation, const at::Tensor& mask, co
     return noise_->sample({.head = mean.const_data_ptr<float>(),
                            .log_std = log_std.const_data_ptr<float>(),
                            .latent = latent.const_data_ptr<float>()},
+                          out);
+  }
+  if (options_.noise_correlation > 0) {
+    const at::Tensor &mean = output.action_parameters[0], &log_std = output.action_parameters[1];
+    if (!noise_)
+      noise_ = std::make_unique<ActionSampler>(policy_.spec(), policy_.family(), options_, rows_, 0, noise_stream_);
+    return noise_->sample({.head = mean.const_data_ptr<float>(),
+                           .log_std = log_std.const_data_ptr<float>(),
+                           .log_std_stride = log_std.dim() == 2 ? log_std.size(1) : 0},
                           out);
   }
   const std::unique_ptr<model::Distribution> distribution = policy_.distribution(output, mask);
