@@ -27,7 +27,8 @@ from harness.model import (
     WrongAnswer,
     times_better,
 )
-from harness.peers import PeerEnvironments, Peers
+from harness.off_policy_training import OffPolicySettings
+from harness.peers import PeerEnvironments, Peers, link_distribution
 from harness.picture import bars_of, draw
 from harness.process import run
 from harness.report import table, to_json
@@ -246,6 +247,16 @@ class TrainingTest(unittest.TestCase):
         self.assertIn("hidden: [32, 16]\n", config)
         self.assertEqual(peers["hidden"], [32, 16])
 
+    def test_trainings_from_a_replay_have_the_numbers_that_peers_get(self):
+        its = OffPolicySettings("td3", "Pendulum-v1", 6000, num_envs=2, gradient_steps=3, hidden=(32, 16), replicas=2)
+        with tempfile.TemporaryDirectory() as folder:
+            config = its.write_config(Path(folder)).read_text()
+        peers = json.loads(its.to_json())
+        for key in ("num_envs", "learning_rate", "batch_size", "train_every", "gradient_steps", "gamma", "tau"):
+            self.assertIn(f"{key}: {peers[key]}\n", config)
+        self.assertIn("\ntd3:\n", config)
+        self.assertIn("hidden: [32, 16]\n", config)
+
     def test_lines_are_read_once_and_whole(self):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "metrics.jsonl"
@@ -298,6 +309,21 @@ class PeersTest(unittest.TestCase):
             (peers / "some-requirements.txt").write_text("some==2\n")
             with self.assertRaises(Unavailable):
                 find()
+
+
+    def test_a_file_of_two_distributions_is_linked_once_and_others_keep_theirs(self):
+        with tempfile.TemporaryDirectory() as folder:
+            source, target = Path(folder) / "source", Path(folder) / "target"
+            (source / "some-1.dist-info").mkdir(parents=True)
+            (source / "some-1.dist-info" / "RECORD").write_text("shared.py,,\n")
+            (source / "shared.py").write_text("new")
+            target.mkdir()
+            (Path(folder) / "old.py").write_text("old")
+            (target / "shared.py").hardlink_to(Path(folder) / "old.py")
+            for _ in range(2):
+                link_distribution(source, "some-1.dist-info", target)
+            self.assertTrue((target / "shared.py").samefile(source / "shared.py"))
+            self.assertEqual((Path(folder) / "old.py").read_text(), "old")
 
 
 class CompiledTest(unittest.TestCase):

@@ -92,7 +92,7 @@ class PeerEnvironments:
             others = (place for place in places if place != target)
             source = next((place for place in others if (place / unpacked / "RECORD").exists()), None)
             if source is not None:
-                _link_distribution(source, unpacked, target)
+                link_distribution(source, unpacked, target)
 
     def _run(self, command: list) -> None:
         try:
@@ -106,7 +106,7 @@ class PeerEnvironments:
             raise Unavailable(f"it could not be installed: {lines[-1]}")
 
 
-def _link_distribution(source: Path, unpacked: str, target: Path) -> None:
+def link_distribution(source: Path, unpacked: str, target: Path) -> None:
     with (source / unpacked / "RECORD").open(newline="") as record:
         names = [row[0] for row in csv.reader(record) if row]
     for name in names:
@@ -119,5 +119,8 @@ def _link_distribution(source: Path, unpacked: str, target: Path) -> None:
 def _link_or_copy(source: Path, target: Path) -> None:
     try:
         os.link(source, target)
+    except FileExistsError:  # distributions may have a file in common; writing through a link would change others' too
+        target.unlink()
+        _link_or_copy(source, target)
     except OSError:  # another file system
         shutil.copy2(source, target)

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""reaches.py TANDEM RETURN [--seeds N] [--needed M] [--within STEPS | --at-end | --stays-below] -- TRAIN ARGUMENTS...
+"""reaches.py TANDEM RETURN [--seeds N] [--needed M] [--within STEPS | --at-end | --stays-below | --evaluated]
+    -- TRAIN ARGUMENTS...
 
 Trains with seeds 1..N and fails unless the mean return of the last 100 episodes reached RETURN in M of the runs, at
 some update of the run, with --within at one after no more than STEPS environment steps, or, with --at-end, at its last
-one; with --stays-below, unless M of the runs never reached it. Prints a line for each seed.
+one; with --stays-below, unless M of the runs never reached it. With --evaluated the return is that of 100 episodes
+which the last policy plays without exploring. Prints a line for each seed.
 """
 
 import argparse
@@ -20,6 +22,13 @@ def returns(run: Path) -> list[tuple[int, float]]:
     return [(line["env_steps"], line["episode_return_mean"]) for line in lines if line["episodes"] >= 100]
 
 
+def evaluated(tandem: str, run: Path, train: list[str]) -> float:
+    """By `tandem eval`, with the Python that the training had."""
+    python = ["--python", train[train.index("--python") + 1]] if "--python" in train else []
+    command = [tandem, "eval", str(run), "--episodes", "100", "--json", *python]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["return_mean"]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tandem")
@@ -30,6 +39,7 @@ def main() -> int:
     judged.add_argument("--within", type=int, metavar="STEPS", help="environment steps until it is reached")
     judged.add_argument("--at-end", action="store_true")
     judged.add_argument("--stays-below", action="store_true", help="what a task asks for, this cannot learn")
+    judged.add_argument("--evaluated", action="store_true", help="the last policy, by `tandem eval`")
     parser.add_argument("train", nargs="+")
     options = parser.parse_args()
     needed = options.seeds if options.needed is None else options.needed
@@ -39,6 +49,11 @@ def main() -> int:
             run = Path(folder) / "run"
             command = [options.tandem, "train", *options.train, "--seed", str(seed), "--run-dir", str(run), "--quiet"]
             subprocess.run(command, check=True)
+            if options.evaluated:
+                mean = evaluated(options.tandem, run, options.train)
+                good += mean >= options.wanted
+                print(f"seed {seed}: {mean:.1f} at the end, {options.wanted:g} wanted", flush=True)
+                continue
             all_returns = returns(run)
         reached = next((steps for steps, mean in all_returns if mean >= options.wanted), None)
         steps, last = all_returns[-1]

@@ -1,0 +1,34 @@
+"""SAC on HalfCheetah-v5 with the networks of the literature: nearly all of it is arithmetic."""
+
+from harness.off_policy_training import (
+    CLEANRL,
+    CLEANRL_NAME,
+    RLTOOLS,
+    RLTOOLS_NAME,
+    SB3,
+    SB3_NAME,
+    SBX,
+    SBX_NAME,
+    OffPolicySettings,
+)
+from harness.training import Expected
+from harness.training_bench import TrainingBench
+
+
+class SacMujoco(TrainingBench):
+    name = "sac_mujoco"
+    question = (
+        "How many environment steps per second does SAC make on HalfCheetah-v5 (networks of 256 and 256 units, 256 "
+        "rows, an update a step, two environments, so that each core has one), against peers with the same settings at "
+        "their best number of threads?"
+    )
+    settings = OffPolicySettings(
+        algo="sac", env="HalfCheetah-v5", total_steps=6_000, num_envs=2, gradient_steps=2, replicas=2
+    )
+    # In so few steps nobody learns to run; random actions cost about 300 an episode.
+    expected = Expected(lowest_return=-1500, highest_return=3000, learns_after=100_000, learned_return=1000)
+    peers = {SB3_NAME: SB3, CLEANRL_NAME: CLEANRL, SBX_NAME: SBX, RLTOOLS_NAME: RLTOOLS}
+    at_least_times = {SB3_NAME: 2}
+
+
+BENCH = SacMujoco
