@@ -3,20 +3,28 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "tandem/app/testing/run_captured.h"
 #include "tandem/base/atomic_file.h"
+#include "tandem/base/error.h"
+#include "tandem/base/fault_point.h"
 #include "tandem/base/json_reader.h"
 #include "tandem/base/testing/temporary_folder.h"
+#include "tandem/model/files/checkpoint.h"
+#include "tandem/model/files/checkpoint_store.h"
 #include "tandem/rl/env/env_registry.h"
 
 namespace tandem::app {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class OffPolicyProgramTest : public ::testing::Test {
@@ -81,6 +89,114 @@ TEST_F(OffPolicyProgramTest, ARunOfAFixedTemperatureIsReadAgain) {
   const Outcome resumed = run({"resume", folder / "fixed", "--total-steps", "300"});
   EXPECT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_THAT(read_file(folder / "fixed" / "config.yaml"), ::testing::Not(HasSubstr("\n  temperature:")));
+}
+
+// SAC with segments of 51 KB, which are files of their own; a checkpoint comes with each of five updates, and half of
+// the steps are learned from.
+class LargeReplayTest : public OffPolicyProgramTest {
+ protected:
+  Outcome train_large(const std::string& name, const std::string& steps = "20000",
+                      const std::vector<std::string>& more = {}, const RunObserver& observer = {}) {
+    std::vector<std::string> arguments{
+        "train",       "--algo",          "sac",  "--env",         "Pendulum-v1", "--num-envs", "4", "--run-dir",
+        folder / name, "--rollout-steps", "1000", "--total-steps", steps};
+    for (const char* setting : {"policy.hidden=8", "sac.batch_size=8", "sac.replay_size=65536", "sac.train_every=250",
+                                "sac.learning_starts=10000", "checkpoint.every_updates=1"})
+      arguments.insert(arguments.end(), {"--set", setting});
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_captured(arguments, rl::EnvRegistry::native(), observer);
+  }
+  std::string state_of(const std::string& name) { return summary_of(name).at("state_sha256").as_string(); }
+};
+
+TEST_F(LargeReplayTest, ACheckpointTakesFullSegmentsOfTheReplayOverFromTheOneBefore) {
+  std::vector<std::int64_t> told;
+  const RunObserver observer{.on_checkpoint = [&](const SavedCheckpoint& saved) {
+    model::Checkpoint::open(saved.folder).verify();
+    told.push_back(saved.updates);
+  }};
+  ASSERT_EQ(train_large("whole", "20000", {}, observer).code, 0);
+  EXPECT_THAT(told, ElementsAre(1, 2, 3, 4, 5));
+  const auto segment = [&](const char* checkpoint) {
+    return folder / "whole/checkpoints" / checkpoint / "replay-0.steps.0.safetensors";
+  };
+  EXPECT_TRUE(std::filesystem::equivalent(segment("u000000000004"), segment("u000000000005")));
+  ASSERT_EQ(train_large("part", "12000").code, 0);
+  const Outcome resumed = run({"resume", folder / "part", "--total-steps", "20000"});
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_EQ(state_of("part"), state_of("whole"));
+  EXPECT_EQ(summary_of("part").at("resumed").as_string(), "exactly");
+}
+
+// The thread that writes fails; the run ends with its error, and goes on from the checkpoint before.
+TEST_F(LargeReplayTest, ACheckpointThatCannotBeWrittenEndsTheRunAndTheOneBeforeIsWhole) {
+  ASSERT_EQ(train_large("whole").code, 0);
+  arm_fault({"checkpoint.part_kept", 3, FaultKind::kThrow});
+  const Outcome failed = train_large("run");
+  disarm_fault();
+  EXPECT_EQ(failed.code, 3) << failed.err;
+  EXPECT_THAT(failed.err, HasSubstr("checkpoint.part_kept"));
+  EXPECT_EQ(summary_of("run").at("end").as_string(), "failed");
+  EXPECT_THAT(summary_of("run").at("failure").as_string(), HasSubstr("checkpoint.part_kept"));
+  const Outcome resumed = run({"resume", folder / "run"});
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_EQ(state_of("run"), state_of("whole"));
+}
+
+// The last checkpoint is of the update that the run stopped after, whatever was being written when the signal came.
+TEST_F(LargeReplayTest, ASignalWaitsForTheCheckpointThatIsOnItsWay) {
+  ASSERT_EQ(train_large("whole").code, 0);
+  const RunObserver stops{.on_update = [](const Record& line) {
+    if (line.number("updates") == 3) (void)std::raise(SIGTERM);
+  }};
+  const Outcome stopped = train_large("run", "20000", {}, stops);
+  EXPECT_EQ(stopped.code, 130) << stopped.err;
+  const std::optional<model::Checkpoint> newest = model::CheckpointStore(folder / "run/checkpoints").latest();
+  ASSERT_TRUE(newest);
+  EXPECT_EQ(newest->updates(), summary_of("run").at("updates").as_int64());
+  ASSERT_EQ(run({"resume", folder / "run"}).code, 0);
+  EXPECT_EQ(state_of("run"), state_of("whole"));
+}
+
+TEST_F(LargeReplayTest, SegmentsWhoseCheckpointWasRemovedOrDamagedAreWrittenAgain) {
+  const RunObserver disturbs{.on_checkpoint = [&](const SavedCheckpoint& saved) {
+    if (saved.updates == 2) std::filesystem::remove_all(saved.folder);
+    if (saved.updates == 3) std::filesystem::resize_file(saved.folder / "replay-0.steps.0.safetensors", 100);
+  }};
+  ASSERT_EQ(train_large("run", "20000", {}, disturbs).code, 0);
+  const model::CheckpointStore store(folder / "run/checkpoints");
+  EXPECT_EQ(store.latest()->updates(), 5);
+  EXPECT_THROW(store.open(3).verify(), CheckpointError);
+  EXPECT_NO_THROW(store.open(4).verify());
+}
+
+TEST_F(LargeReplayTest, ADamagedSegmentIsNamedByTheResume) {
+  ASSERT_EQ(train_large("run", "12000").code, 0);
+  const auto segment = folder / "run/checkpoints/u000000000003/replay-0.steps.2.safetensors";
+  std::string bytes = read_file(segment);
+  bytes[bytes.size() / 2] ^= 1;
+  write_file(segment, bytes);
+  const Outcome resumed = run({"resume", folder / "run", "--total-steps", "20000"});
+  EXPECT_EQ(resumed.code, 3);
+  EXPECT_THAT(resumed.err, AllOf(HasSubstr(segment.string() + " is damaged"), HasSubstr("The one after 2 updates")));
+}
+
+// In a file without a name, which takes its space before the run begins: 1.7 MB of rows and what a segment needs.
+TEST_F(LargeReplayTest, AReplayInAFolderHasTheSameBitsAndLeavesNothingThere) {
+  ASSERT_EQ(train_large("memory", "12000").code, 0);
+  std::filesystem::create_directory(folder / "scratch");
+  const std::vector<std::string> in_folder{"--set", "sac.replay_folder=" + (folder / "scratch").string()};
+  const Outcome trained = train_large("file", "12000", in_folder);
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_EQ(state_of("file"), state_of("memory"));
+  EXPECT_TRUE(std::filesystem::is_empty(folder / "scratch"));
+  EXPECT_THAT(read_file(folder / "file/log.txt"), HasSubstr("which files in " + (folder / "scratch").string()));
+  // A run that goes on may put it elsewhere.
+  const Outcome resumed = run({"resume", folder / "file", "--total-steps", "16000", "--set", "sac.replay_folder=none"});
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  const Outcome nowhere = train_large("nowhere", "12000", {"--set", "sac.replay_folder=/nowhere/at/all"});
+  EXPECT_EQ(nowhere.code, 2);
+  EXPECT_THAT(nowhere.err, AllOf(HasSubstr("sac.replay_folder"), HasSubstr("/nowhere/at/all is no folder")));
 }
 
 TEST_F(OffPolicyProgramTest, WhatAnAlgorithmCannotLearnIsSaidBeforeARunBegins) {

@@ -18,6 +18,13 @@ namespace tandem::learner {
 
 /// Names with the tensors of each; a name is is_part_name() and so has no slash.
 using StateParts = std::vector<std::pair<std::string, model::NamedTensors>>;
+
+/// State for a checkpoint that another thread writes while the run goes on.
+struct StateAside {
+  StateParts parts;               // in memory that the run leaves alone
+  std::vector<std::string> kept;  // parts of the checkpoint before, whose bytes are still those; not among `parts`
+};
+
 /// Called on the thread of the collective; it may block on a disk.
 using ReadPart = std::function<model::NamedTensors(const std::string& name)>;
 

@@ -1,6 +1,8 @@
 #include "tandem/app/algo/off_policy.h"
 
 #include <array>
+#include <filesystem>
+#include <system_error>
 
 #include "tandem/app/algo/schedules.h"
 #include "tandem/app/config/policy_keys.h"
@@ -29,6 +31,11 @@ void add_off_policy_options(const OptionSection& given, rl::OffPolicyOptions& op
       .add("replay_size", options.replay_size,
            "Environment steps that are remembered, over all shards; then the oldest are overwritten.")
       .within(2, kLargestCount);
+  section
+      .add("replay_folder", options.replay_folder,
+           "Folder for files that hold them, in place of memory: for more than fits; gone when the process ends.")
+      .kept_absolute()
+      .lives(Lifetime::kPart);
   section
       .add("learning_starts", options.learning_starts,
            "Environment steps before the first optimizer step, with actions drawn evenly.")
@@ -99,7 +106,13 @@ std::vector<OptionCheck> OffPolicyAlgorithm::checks(const CheckPlace& place) con
               place.environments, "env", [](const TrainOptions&) { return true; },
               "which are not learned from a replay so far; use ppo, dd_ppo, impala or appo"),
           environment_check(place.environments, "env",
-                            [this](const TrainOptions&, const rl::Spec& spec) { check_actions(spec); })};
+                            [this](const TrainOptions&, const rl::Spec& spec) { check_actions(spec); }),
+          {section() + ".replay_folder", [this](const TrainOptions& options) {
+             const auto folder = off_policy_options(options).replay_folder;
+             std::error_code ignored;
+             if (folder && !std::filesystem::is_directory(*folder, ignored))
+               throw ConfigError(concat(folder->string(), " is no folder; name one on a disk that has room"));
+           }}};
 }
 
 BatchSize OffPolicyAlgorithm::batch_size(const TrainOptions& options) const {
@@ -111,7 +124,8 @@ std::string OffPolicyAlgorithm::describe_batch(const TrainOptions& options, cons
   const rl::OffPolicyOptions its = off_policy_options(options);
   return concat("an update has ", its.steps_of_update(), " environment steps; from step ", its.learning_starts, " on, ",
                 counted(its.gradient_steps, "optimizer step"), " after every ", its.steps_of_turn(), ", each of ",
-                rows_text(its.batch_size, run), ", drawn from the last ", its.replay_size);
+                rows_text(its.batch_size, run), ", drawn from the last ", its.replay_size,
+                its.replay_folder ? concat(", which files in ", its.replay_folder->string(), " hold") : "");
 }
 
 std::unique_ptr<rl::TrainingRun> OffPolicyAlgorithm::make_run(const RunPlan& plan) const {

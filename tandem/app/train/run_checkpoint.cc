@@ -106,11 +106,8 @@ Summary summary_of(const TrainOptions& options, const RunProgress& progress, Run
           .cpu = instruction_sets(options)};
 }
 
-std::filesystem::path save_run(const rl::TrainingRun& run, const TrainOptions& options,
-                               const learner::StateParts& parts, const RunProgress& progress, const std::string& config,
-                               std::optional<double> score, model::CheckpointStore& store) {
-  model::CheckpointWriter writer = store.begin(run.updates());
-  for (const auto& [name, tensors] : parts) writer.write_part(name, tensors);
+model::CheckpointInfo describe(const rl::TrainingRun& run, const TrainOptions& options, const RunProgress& progress,
+                               const std::string& config, std::optional<double> score) {
   model::CheckpointInfo info{.kind = options.algo,
                              .tandem_version = kVersion,
                              .counters = {{"updates", run.updates()}, {"env_steps", run.env_steps()}},
@@ -124,6 +121,14 @@ std::filesystem::path save_run(const rl::TrainingRun& run, const TrainOptions& o
   // Counters that do not apply are left out rather than written as zero: a missing key is the answer.
   if (progress.solved_at_env_steps) info.counters[kSolved] = *progress.solved_at_env_steps;
   if (progress.resumed == ResumeExactness::kInexact) info.counters[kInexact] = 1;
+  return info;
+}
+
+std::filesystem::path save_run(model::CheckpointStore& store, std::int64_t updates, const learner::StateAside& state,
+                               const model::CheckpointInfo& info) {
+  model::CheckpointWriter writer = store.begin(updates);
+  for (const std::string& name : state.kept) writer.keep_part(name);
+  for (const auto& [name, tensors] : state.parts) writer.write_part(name, tensors);
   writer.commit(info);
   return writer.folder();
 }

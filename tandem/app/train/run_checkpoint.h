@@ -34,22 +34,27 @@ struct RunProgress {
 /// Returns a summary with the settings, the progress and the figures of this process; the rest is left empty.
 [[nodiscard]] Summary summary_of(const TrainOptions& options, const RunProgress& progress, RunEnd end);
 
-/// Writes a checkpoint of the run as it is between two updates; `parts`: what run.save() gave; `config`: its
-/// config.yaml; `score`: larger is better. Returns when the disk holds it. Throws CheckpointError when the disk
-/// refuses; earlier checkpoints are whole then.
-std::filesystem::path save_run(const rl::TrainingRun& run, const TrainOptions& options,
-                               const learner::StateParts& parts, const RunProgress& progress, const std::string& config,
-                               std::optional<double> score, model::CheckpointStore& store);
+/// What a checkpoint tells of the run as it is between two updates. `config`: its config.yaml; `score`: larger is
+/// better.
+[[nodiscard]] model::CheckpointInfo describe(const rl::TrainingRun& run, const TrainOptions& options,
+                                             const RunProgress& progress, const std::string& config,
+                                             std::optional<double> score);
+
+/// Writes the checkpoint after so many updates: what save_aside() gave, or what save() gave and nothing kept. Returns
+/// its folder when the disk holds it. Throws CheckpointError when the disk refuses; earlier checkpoints are whole then.
+/// From any thread that has the store for itself.
+std::filesystem::path save_run(model::CheckpointStore& store, std::int64_t updates, const learner::StateAside& state,
+                               const model::CheckpointInfo& info);
 
 /// Which updates have a line of metrics.jsonl in the run that wrote the checkpoint.
 [[nodiscard]] LineSchedule line_schedule(const model::Checkpoint& checkpoint);
-/// The config.yaml that save_run() was given. Empty when the checkpoint was written without one.
+/// The config.yaml that describe() was given. Empty when the checkpoint was written without one.
 [[nodiscard]] std::string config_of(const model::Checkpoint& checkpoint);
 
 /// Why a resumed run began new episodes, as a sentence for its log; empty where it did not.
 [[nodiscard]] std::string why_new_episodes(const std::string& env, rl::RolloutWorker::Resumed resumed);
 
-/// Brings `run` to the state of the checkpoint. Collective, as TrainingRun::load(). Returns what save_run() was given,
+/// Brings `run` to the state of the checkpoint. Collective, as TrainingRun::load(). Returns what describe() was given,
 /// with `resumed` as it is now; `remark` says why the run's numbers may from here on differ from those of an
 /// uninterrupted one (another LibTorch, other instructions or kernels, another type of devices, new episodes), and is
 /// empty when they do not. Throws CheckpointError when the checkpoint is of another kind of run or another model.

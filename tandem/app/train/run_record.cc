@@ -50,7 +50,7 @@ RunRecord::RunRecord(const Configuration& configuration, const rl::TrainingRun& 
       config_(configuration.yaml),
       run_(run),
       place_(place),
-      store_(place.folder.paths().checkpoints(), {.last = static_cast<int>(options_.checkpoint.keep_last), .best = 1}),
+      checkpoints_(configuration, run, place.log, place.folder.paths().checkpoints()),
       best_(place.folder.paths().best(), {.last = 1}) {}
 
 void RunRecord::resumed(const RunProgress& progress, const std::string& remark, const LineSchedule& lines) {
@@ -70,8 +70,7 @@ void RunRecord::begin() {
   warn_of_lost_lines();
   // Should there be no update left to make, these are the last values.
   last_ = last_known();
-  // Later checkpoints come from a process that went further; this run would write other ones under their names.
-  store_.discard_after(run_.updates());
+  checkpoints_.begin();
   best_.discard_after(run_.updates());
   first_step_ = run_.env_steps();
   sinks_.push_back(std::make_unique<JsonlSink>(place_.folder.paths().metrics()));
@@ -93,7 +92,7 @@ void RunRecord::begin() {
     place_.log.info(concat("Another run with the same seed has other numbers, and so has a resumed one: ", why));
   }
   place_.progress.start({.total_steps = options_.total_steps, .first_step = first_step_});
-  started_ = saved_at_ = Clock::now();
+  started_ = Clock::now();
 }
 
 UpdateMetrics RunRecord::last_known() const {
@@ -157,7 +156,8 @@ void RunRecord::evaluate(const learner::StateParts& policies, const rl::EnvRegis
   if (is_best) {
     best_return_ = mean;
     // What playing needs, and no more: a whole checkpoint could make the run learn from what is on its way.
-    save_run(run_, options_, policies, progress_, config_, mean, best_);
+    save_run(best_, run_.updates(), {.parts = policies, .kept = {}},
+             describe(run_, options_, progress_, config_, mean));
   }
   last_.figures.add("eval_return_mean", mean);
   last_.figures.add("eval_length_mean", mean_of(its.whole.lengths));
@@ -237,25 +237,6 @@ void RunRecord::stopping(int rank, int signal) {
                          ": the run stops after update ", run_.updates()));
 }
 
-// Both intervals may be set; the one that is reached first counts.
-bool RunRecord::checkpoint_due(std::int64_t saved_updates) const {
-  const CheckpointSettings& when = options_.checkpoint;
-  if (when.every_updates && run_.updates() - saved_updates >= *when.every_updates) return true;
-  return when.every_seconds && seconds_since(saved_at_) >= *when.every_seconds;
-}
-
-SavedCheckpoint RunRecord::checkpoint(const learner::StateParts& parts) {
-  std::optional<double> score;
-  if (!run_.episodes().empty()) score = run_.episodes().mean_return();
-  SavedCheckpoint saved{.folder = save_run(run_, options_, parts, progress_, config_, score, store_),
-                        .updates = run_.updates(),
-                        .env_steps = run_.env_steps(),
-                        .score = score};
-  saved_at_ = Clock::now();
-  place_.log.debug(concat("checkpoint after update ", run_.updates()));
-  return saved;
-}
-
 Summary RunRecord::summary_of(RunEnd end) const {
   Summary summary = app::summary_of(options_, progress_, end);
   summary.shards = run_.shards();
@@ -267,6 +248,7 @@ Summary RunRecord::summary_of(RunEnd end) const {
 // Writes as much as can still be told: the last line, the summary with the reason, and the picture.
 void RunRecord::failed(const std::string& why) {
   place_.progress.finish();
+  await_checkpoint();
   try {
     // Where the others may go on they make an update again that not all have kept.
     if (written_update_ != last_.updates && place_.kept == nullptr) write_metrics();
@@ -280,6 +262,15 @@ void RunRecord::failed(const std::string& why) {
     if (written_update_ > 0) draw_run(place_.folder.paths(), run_.spec().reward_threshold);
   } catch (const std::exception& error) {  // the failure that is under way is what the user is told
     place_.log.error(concat("the summary could not be written: ", error.what()));
+  }
+}
+
+// It may yet be the newest one that is whole.
+void RunRecord::await_checkpoint() {
+  try {
+    (void)checkpoints_.wait();
+  } catch (const std::exception& error) {
+    place_.log.error(concat("a checkpoint could not be written: ", error.what()));
   }
 }
 

@@ -11,6 +11,7 @@
 #include "tandem/app/config/configuration.h"
 #include "tandem/app/run/line_schedule.h"
 #include "tandem/app/run/rollout_record.h"
+#include "tandem/app/train/checkpoint_record.h"
 #include "tandem/app/train/run_checkpoint.h"
 #include "tandem/app/train/train.h"
 #include "tandem/base/clock.h"
@@ -50,15 +51,14 @@ class RunRecord {
   [[nodiscard]] bool reached_target() const { return reached_.has_value(); }
   /// The run ends after this update, since this rank got this signal.
   void stopping(int rank, int signal);
-  /// `saved_updates`: how many updates the last checkpoint holds; 0 without one.
-  [[nodiscard]] bool checkpoint_due(std::int64_t saved_updates) const;
-  /// Writes a checkpoint of the run's `parts`. Blocks until the disk holds it.
-  SavedCheckpoint checkpoint(const learner::StateParts& parts);
+  /// From begin() on.
+  [[nodiscard]] CheckpointRecord& checkpoints() { return checkpoints_; }
   /// Writes the summary and draws the picture. Called once in place of failed(). The last update gets a line even where
   /// none was due, so that the curve reaches the end.
   Summary finish(RunEnd end, const std::vector<learner::ReplicaTeam::Work>& work, const std::string& params_sha256,
                  const std::string& state_sha256);
-  /// In place of finish(), of a run that ended by an error. A disk that refuses is told to the log.
+  /// In place of finish(), of a run that ended by an error. A disk that refuses is told to the log. Waits for a
+  /// checkpoint that is on its way.
   void failed(const std::string& why);
   /// As failed(), and logs it: nobody who would is left, since a library ends the process.
   void ended_early(const std::string& why);
@@ -76,12 +76,13 @@ class RunRecord {
   void tell(const std::string& line) const;
   void note_solved(const rl::RunReport& report);
   void account_gradients(Summary& summary) const;
+  void await_checkpoint();
 
   const TrainOptions& options_;
   const std::string& config_;
   const rl::TrainingRun& run_;
   const TrainPlace& place_;
-  model::CheckpointStore store_;
+  CheckpointRecord checkpoints_;
   model::CheckpointStore best_;  // policies that were evaluated best
   RunProgress progress_;
   std::vector<std::unique_ptr<MetricsSink>> sinks_;
@@ -90,7 +91,7 @@ class RunRecord {
   std::optional<pipeline::PipelineReport> pipeline_;          // of the last update
   std::vector<learner::ReplicaGradients> replica_gradients_;  // see ReplicaTeam
   sync::StepSizes step_sizes_;                                // since begin()
-  Clock::time_point started_, saved_at_;
+  Clock::time_point started_;
   std::int64_t first_step_ = 0, written_update_ = 0;  // the last of metrics.jsonl
   // The update that was evaluated last, and where that was; the best mean return of an evaluation.
   std::int64_t evaluated_update_ = -1, evaluated_step_ = 0;

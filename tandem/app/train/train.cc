@@ -18,6 +18,7 @@
 #include "tandem/app/train/rank_watch.h"
 #include "tandem/app/train/run_record.h"
 #include "tandem/app/train/warm_start.h"
+#include "tandem/app/train/watcher.h"
 #include "tandem/base/mutex.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/elastic_world.h"
@@ -29,46 +30,6 @@ namespace {
 
 // How rank 0 says that a training starts.
 constexpr double kBegins = 0, kGoesOnFromCheckpoint = 1, kGoesOnFromKept = 2, kBeginsWarm = 3;
-
-// Tells an observer of a run. Episodes end in the middle of an update, which may still fail and be made again; so they
-// are kept until it is over.
-class Watcher {
- public:
-  Watcher(const RunObserver& observer, rl::TrainingRun& run) : observer_(observer) {
-    if (observer_.on_episode) run.listen_to_episodes([this](const rl::Episode& episode) { ended_.push_back(episode); });
-  }
-
-  void updated(const Record& line) {
-    const Span span("observer");
-    tell_episodes();
-    if (observer_.on_update) call("on_update", [&] { observer_.on_update(line); });
-  }
-  void saved(const SavedCheckpoint& checkpoint) const {
-    const Span span("observer");
-    if (observer_.on_checkpoint) call("on_checkpoint", [&] { observer_.on_checkpoint(checkpoint); });
-  }
-  void tell_episodes() {
-    for (const rl::Episode& episode : ended_) call("on_episode", [&] { observer_.on_episode(episode); });
-    ended_.clear();
-  }
-
- private:
-  template <typename Call>
-  static void call(const char* name, const Call& function) {
-    try {
-      function();
-    } catch (const Error&) {
-      throw;
-    } catch (const std::exception& error) {
-      throw RunError(concat("the program's own ", name, "() failed: ", error.what()));
-    } catch (...) {
-      throw RunError(concat("the program's own ", name, "() threw something that is not a std::exception"));
-    }
-  }
-
-  const RunObserver& observer_;
-  std::vector<rl::Episode> ended_;
-};
 
 // Gives a lock back for the life of the object.
 class Unlocked {
@@ -126,14 +87,17 @@ class Training {
       if (restarts_) std::ranges::for_each(restarts_->take_remarks(), tell);
       std::ranges::for_each(run_->take_remarks(), tell);
       process_.hold(signals_, tell);
-      decision = decide(record, record != nullptr && record->checkpoint_due(std::max<std::int64_t>(saved_updates_, 0)));
+      decision =
+          decide(record, record != nullptr && record->checkpoints().is_due(std::max<std::int64_t>(saved_updates_, 0)));
       if (record != nullptr) record->write_line();  // all have kept the update: what is read there is not made again
       if (watcher != nullptr) watcher->updated(record->figures());
+      if (record != nullptr) told(record->checkpoints().written(), watcher);
       if (decision.checkpoint) checkpoint(record, watcher);
     }
     asked_ = decision.stop;
     if (record != nullptr && asked_ != StopRequest::kNone) record->stopping(decision.rank, decision.signal);
     if (run_->updates() != saved_updates_) checkpoint(record, watcher);
+    settle(record, watcher);
     if (!run_->all_reported()) {  // a checkpoint learns from what is on its way
       const rl::RunReport rest = run_->report_rest();
       if (record != nullptr) record->account(rest);
@@ -240,21 +204,42 @@ class Training {
     record.evaluate(run_->policies(), evaluated_);
   }
 
-  // All ranks call save(), though only rank 0 writes the result.
+  // All ranks call save() or save_aside(), though only rank 0 writes the result. One checkpoint is written at a time.
   void checkpoint(RunRecord* record, Watcher* watcher) {
     const Span span("checkpoint");
     watch_.at(RankWatch::Stage::kSave);
-    std::optional<SavedCheckpoint> saved;
-    if (kept_ != nullptr) {  // that of this update
-      if (record != nullptr) saved = record->checkpoint(kept_->parts);
-    } else {
-      const learner::StateParts parts = run_->save();
-      if (record != nullptr) saved = record->checkpoint(parts);
+    if (kept_ == nullptr) {
+      if (record != nullptr) {
+        const Span waiting("await checkpoint");
+        told(record->checkpoints().wait(), watcher);
+      }
+      std::optional<learner::StateAside> aside =
+          run_->save_aside(record != nullptr ? record->checkpoints().held() : std::set<std::string>{});
+      if (aside) {
+        if (record != nullptr) record->checkpoints().start(*std::move(aside), record->progress());
+        saved_updates_ = run_->updates();
+        return;
+      }
     }
-    // While rank 0 writes, nobody begins a rollout that it would be late in.
-    if (ranks_.size() > 1) (void)ranks_.gather({0.0});
+    learner::StateParts parts = kept_ != nullptr ? kept_->parts : run_->save();  // kept is that of this update
+    if (record != nullptr) told(record->checkpoints().write(std::move(parts), record->progress()), watcher);
+    wait_for_record();
     saved_updates_ = run_->updates();
-    if (watcher != nullptr) watcher->saved(*saved);
+  }
+
+  // Until the last checkpoint is on the disk.
+  void settle(RunRecord* record, Watcher* watcher) {
+    if (record != nullptr) told(record->checkpoints().wait(), watcher);
+    wait_for_record();
+  }
+
+  // While rank 0 writes, nobody begins a rollout that it would be late in.
+  void wait_for_record() const {
+    if (ranks_.size() > 1) (void)ranks_.gather({0.0});
+  }
+
+  static void told(const std::optional<SavedCheckpoint>& saved, const Watcher* watcher) {
+    if (saved && watcher != nullptr) watcher->saved(*saved);
   }
 
   const std::int64_t total_steps_;

@@ -1,7 +1,11 @@
 #include "tandem/model/files/checkpoint_store.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <set>
@@ -68,6 +72,21 @@ void rename_folder(const fs::path& from, const fs::path& to) {
   fs::rename(from, to, error);
   if (error) throw_file_error("rename", from, error.value());
   sync_folder(from.parent_path());
+}
+
+// What a file system says that has no links, or whose files have as many names as they can.
+bool cannot_link(int error_number) {
+  return error_number == EPERM || error_number == EMLINK || error_number == EOPNOTSUPP || error_number == ENOSYS ||
+         error_number == EXDEV;
+}
+
+// A second name for a file, or a copy where there are no links.
+void link_file(const fs::path& from, const fs::path& to, std::uint64_t bytes) {
+  int refusal = fault_errno("checkpoint.link");
+  if (refusal == 0 && ::linkat(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), AT_SYMLINK_FOLLOW) != 0) refusal = errno;
+  if (refusal == 0) return;
+  if (!cannot_link(refusal)) throw_file_error(concat("keep ", from.string(), " as"), to, refusal);
+  write_file(to, read_file(from, bytes));
 }
 
 // The checkpoint when all of it is as it was written; otherwise nothing, and `damage` says why.
@@ -166,6 +185,28 @@ std::optional<Checkpoint> CheckpointStore::best() const {
   return found;
 }
 
+// One whose manifest cannot be read keeps nothing for those that follow.
+std::optional<Checkpoint> CheckpointStore::newest() const {
+  const auto all = list();
+  if (all.empty()) return std::nullopt;
+  try {
+    return open(all.back());
+  } catch (const CheckpointError&) {
+    return std::nullopt;
+  }
+}
+
+std::set<std::string> CheckpointStore::held() const {
+  std::set<std::string> names;
+  const std::optional<Checkpoint> before = newest();
+  if (!before) return names;
+  for (const CheckpointPart& part : before->parts()) {
+    std::error_code error;
+    if (fs::file_size(before->folder() / part.file(), error) == part.bytes && !error) names.insert(part.name);
+  }
+  return names;
+}
+
 // Leftovers go first, so that at most one old checkpoint of this number has to be set aside.
 CheckpointWriter CheckpointStore::begin(std::int64_t updates) {
   TANDEM_EXPECTS(updates >= 0, "a checkpoint of ", updates, " updates; give 0 or more");
@@ -179,6 +220,7 @@ CheckpointWriter CheckpointStore::begin(std::int64_t updates) {
   CheckpointWriter writer(*this, updates);  // from here on, it puts things back
   if (!fs::create_directory(fresh, error) || error) throw_file_error("create", fresh, error ? error.value() : EEXIST);
   sync_folder(folder_);
+  writer.before_ = newest();
   fault_point("checkpoint.begin");
   return writer;
 }
@@ -236,7 +278,9 @@ CheckpointWriter::CheckpointWriter(CheckpointWriter&& other) noexcept
     : store_(std::exchange(other.store_, nullptr)),
       updates_(other.updates_),
       folder_(std::move(other.folder_)),
-      parts_(std::move(other.parts_)) {}
+      parts_(std::move(other.parts_)),
+      before_(std::move(other.before_)),
+      keeps_some_(other.keeps_some_) {}
 
 CheckpointWriter::~CheckpointWriter() {
   if (store_ != nullptr) abandon();
@@ -250,14 +294,18 @@ void CheckpointWriter::abandon() noexcept {
   if (const auto aside = store_->set_aside(updates_); fs::exists(aside, ignored)) fs::rename(aside, folder_, ignored);
 }
 
-// The digest is computed from the bytes as they are written, so no part is read again.
-void CheckpointWriter::write_part(const std::string& name, const NamedTensors& tensors,
-                                  const SafetensorsMetadata& metadata) {
+void CheckpointWriter::require_new(const std::string& name) const {
   TANDEM_EXPECTS(store_ != nullptr, "part \"", name, "\" after commit(); begin() another checkpoint");
   TANDEM_EXPECTS(is_part_name(name), "\"", name,
                  "\" cannot be the name of a checkpoint's part, which is a file's name");
   TANDEM_EXPECTS(std::ranges::find(parts_, name, &CheckpointPart::name) == parts_.end(), "part \"", name,
                  "\" is written twice into one checkpoint");
+}
+
+// The digest is computed from the bytes as they are written, so no part is read again.
+void CheckpointWriter::write_part(const std::string& name, const NamedTensors& tensors,
+                                  const SafetensorsMetadata& metadata) {
+  require_new(name);
   CheckpointPart part{name, 0, {}};
   AtomicFile file(folder_ / part.file());
   Sha256 hash;
@@ -272,11 +320,24 @@ void CheckpointWriter::write_part(const std::string& name, const NamedTensors& t
   parts_.push_back(std::move(part));
 }
 
+void CheckpointWriter::keep_part(const std::string& name) {
+  require_new(name);
+  const std::vector<CheckpointPart> none;
+  const std::vector<CheckpointPart>& parts = before_ ? before_->parts() : none;
+  const auto part = std::ranges::find(parts, name, &CheckpointPart::name);
+  TANDEM_EXPECTS(part != parts.end(), "part \"", name, "\" is to be kept, and the checkpoint before has none");
+  link_file(before_->folder() / part->file(), folder_ / part->file(), part->bytes);
+  keeps_some_ = true;
+  fault_point("checkpoint.part_kept");
+  parts_.push_back(*part);
+}
+
 // With the manifest the checkpoint exists. From then on an error cannot undo it, hence store_ is null before the
 // clean-up.
 void CheckpointWriter::commit(const CheckpointInfo& info) {
   TANDEM_EXPECTS(store_ != nullptr, "a second commit() of one checkpoint");
   TANDEM_EXPECTS(!parts_.empty(), "commit() of a checkpoint without parts; call write_part() first");
+  if (keeps_some_) sync_folder(folder_);  // the names of kept parts, before the manifest says that they are there
   fault_point("checkpoint.before_manifest");
   write_file(folder_ / kManifestFile, make_manifest({updates_, info, parts_}));
   const CheckpointStore& store = *std::exchange(store_, nullptr);

@@ -10,14 +10,20 @@
 //
 // With several ranks, one rank writes all parts; the others send it theirs (learner/state_parts.h).
 //
+// Parts that stay as they are from one checkpoint to the next are written once: keep_part() gives the file of the
+// newest checkpoint a second name in the new one (a hard link). So each folder has all parts of its checkpoint, and the
+// disk has each of them once, until the last checkpoint that has it is removed.
+//
 // Threads: single-thread, and one process at a time may begin(). Blocks on the disk.
 // Errors: CheckpointError with path and reason (disk full, say); earlier checkpoints are then untouched.
-// Fault points: checkpoint.set_aside, checkpoint.begin, checkpoint.part_written, checkpoint.before_manifest,
-// checkpoint.after_manifest, checkpoint.before_prune, checkpoint.prune, checkpoint.pruned, and those of AtomicFile.
+// Fault points: checkpoint.set_aside, checkpoint.begin, checkpoint.part_written, checkpoint.link,
+// checkpoint.part_kept, checkpoint.before_manifest, checkpoint.after_manifest, checkpoint.before_prune,
+// checkpoint.prune, checkpoint.pruned, and those of AtomicFile.
 #pragma once
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -43,6 +49,9 @@ class CheckpointWriter {
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
   /// Writes one part, now. Its name must be is_part_name() and new.
   void write_part(const std::string& name, const NamedTensors& tensors, const SafetensorsMetadata& metadata = {});
+  /// Takes a part over from the checkpoint that CheckpointStore::held() looked at, and which named it: its bytes are
+  /// neither read nor written. File systems without hard links get a copy.
+  void keep_part(const std::string& name);
   /// Makes it a checkpoint, then removes those that the store need not keep. Call it once, last.
   void commit(const CheckpointInfo& info);
 
@@ -50,11 +59,14 @@ class CheckpointWriter {
   friend class CheckpointStore;
   CheckpointWriter(CheckpointStore& store, std::int64_t updates);
   void abandon() noexcept;
+  void require_new(const std::string& name) const;
 
   CheckpointStore* store_;  // null once committed or moved from
   std::int64_t updates_;
   std::filesystem::path folder_;
   std::vector<CheckpointPart> parts_;
+  std::optional<Checkpoint> before_;  // the newest one there was, where parts may be kept from
+  bool keeps_some_ = false;
 };
 
 class CheckpointStore {
@@ -67,6 +79,10 @@ class CheckpointStore {
   /// Starts the checkpoint after `updates` updates; removes what interrupted writings left behind. The store must
   /// outlive the writer.
   [[nodiscard]] CheckpointWriter begin(std::int64_t updates);
+
+  /// Names of the newest checkpoint's parts that are there in their size, which the next one may keep; their content is
+  /// not read. Empty where there is no checkpoint.
+  [[nodiscard]] std::set<std::string> held() const;
 
   /// Updates of every checkpoint that has a manifest, oldest first. Their content is not checked.
   [[nodiscard]] std::vector<std::int64_t> list() const;
@@ -87,6 +103,7 @@ class CheckpointStore {
   [[nodiscard]] std::filesystem::path folder_of(std::int64_t updates) const;
   [[nodiscard]] std::filesystem::path set_aside(std::int64_t updates) const;
   [[nodiscard]] std::optional<std::filesystem::path> find(std::int64_t updates) const;
+  [[nodiscard]] std::optional<Checkpoint> newest() const;
   void clean() const;
   void prune() const;
   void remove(std::int64_t updates) const;

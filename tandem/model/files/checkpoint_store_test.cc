@@ -12,6 +12,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/fault_point.h"
 #include "tandem/base/testing/temporary_folder.h"
+#include "tandem/base/text.h"
 
 namespace tandem::model {
 namespace {
@@ -26,6 +27,15 @@ void write(CheckpointStore& store, std::int64_t updates, std::optional<double> s
   writer.write_part("model", {{"w", at::full({8}, value, at::kLong)}});
   writer.write_part("shard.0", {{"r", at::full({2}, updates, at::kLong)}});
   writer.commit({"test", "0", {{"value", value}}, {}, score});
+}
+
+// The same with a part of the checkpoint before.
+void write_keeping(CheckpointStore& store, std::int64_t updates, int value = 0) {
+  auto writer = store.begin(updates);
+  writer.keep_part("shard.0");
+  writer.write_part("model", {{"w", at::full({8}, value, at::kLong)}});
+  writer.write_part("more", {{"w", at::ones({1})}});
+  writer.commit({"test", "0", {{"value", value}}, {}, {}});
 }
 
 std::int64_t value_of(const Checkpoint& checkpoint) {
@@ -143,6 +153,55 @@ TEST_F(CheckpointStoreTest, AFullDiskLeavesEarlierOnesUntouchedAndFreesWhatItToo
   EXPECT_THAT(names_in(store_.folder()), ElementsAre("u000000000001"));
 }
 
+TEST_F(CheckpointStoreTest, AKeptPartIsOnTheDiskOnceUntilTheLastThatHasItGoes) {
+  EXPECT_THAT(store_.held(), ElementsAre());
+  write(store_, 1);
+  EXPECT_THAT(store_.held(), ElementsAre("model", "shard.0"));
+  write_keeping(store_, 2, 2);
+  const auto file = [&](const char* folder) { return store_.folder() / folder / "shard.0.safetensors"; };
+  EXPECT_TRUE(fs::equivalent(file("u000000000001"), file("u000000000002")));
+  for (int updates = 3; updates <= 6; ++updates) write_keeping(store_, updates, updates);
+  EXPECT_THAT(store_.list(), ElementsAre(5, 6));
+  EXPECT_EQ(fs::hard_link_count(file("u000000000006")), 2);
+  EXPECT_EQ(value_of(store_.open(5)), 5);
+  EXPECT_EQ(value_of(store_.open(6)), 6);
+  EXPECT_EQ(store_.open(6).read_part("shard.0").at("r")[0].item<std::int64_t>(), 1);
+  write_keeping(store_, 6, 7);  // from itself, set aside
+  EXPECT_EQ(value_of(store_.open(6)), 7);
+}
+
+// A checkpoint that was moved to another disk, with a link in its place.
+TEST_F(CheckpointStoreTest, WhereThereAreNoLinksAKeptPartIsCopied) {
+  write(store_, 1);
+  const fs::path other = concat("/dev/shm/tandem-kept-part-", ::getpid());
+  fs::copy(store_.folder() / "u000000000001", other);
+  fs::remove_all(store_.folder() / "u000000000001");
+  fs::create_directory_symlink(other, store_.folder() / "u000000000001");
+  write_keeping(store_, 2, 2);
+  fs::remove_all(other);
+  EXPECT_EQ(value_of(store_.open(2)), 2);
+  EXPECT_EQ(fs::hard_link_count(store_.folder() / "u000000000002" / "shard.0.safetensors"), 1);
+}
+
+TEST_F(CheckpointStoreTest, WhatIsNotThereInItsSizeIsNotHeld) {
+  write(store_, 1);
+  const auto folder = store_.folder() / "u000000000001";
+  fs::resize_file(folder / "shard.0.safetensors", 7);
+  EXPECT_THAT(store_.held(), ElementsAre("model"));
+  fs::remove(folder / "model.safetensors");
+  EXPECT_THAT(store_.held(), ElementsAre());
+  write_file(folder / "manifest.json", "{}");
+  EXPECT_THAT(store_.held(), ElementsAre());
+}
+
+TEST_F(CheckpointStoreTest, ADiskThatIsFullWhereAPartIsKeptLeavesEarlierOnesUntouched) {
+  write(store_, 1, {}, 1);
+  arm_fault({"checkpoint.link", 1, FaultKind::kNoSpace});
+  EXPECT_THROW(write_keeping(store_, 2), CheckpointError);
+  EXPECT_EQ(value_of(*store_.latest()), 1);
+  EXPECT_THAT(names_in(store_.folder()), ElementsAre("u000000000001"));
+}
+
 TEST_F(CheckpointStoreTest, AFolderThatCannotBeMadeIsNamed) {
   write_file(folder_ / "file", "in the way");
   CheckpointStore blocked(folder_ / "file" / "checkpoints");
@@ -169,7 +228,7 @@ TEST_P(CheckpointKillTest, AnyInstantLeavesAWholeCheckpoint) {
       const pid_t child = ::fork();
       if (child == 0) {
         arm_fault({GetParam(), passage, FaultKind::kKill});
-        write(strict, next, {}, 100);
+        write_keeping(strict, next, 100);
         ::_exit(0);
       }
       int status = 0;
@@ -187,7 +246,7 @@ TEST_P(CheckpointKillTest, AnyInstantLeavesAWholeCheckpoint) {
       }
       for (const auto updates : store.list()) store.open(updates).verify();
 
-      write(strict, 5, {}, 200);
+      write_keeping(strict, 5, 200);
       EXPECT_THAT(names_in(folder.path()), ElementsAre("u000000000005"));
       EXPECT_EQ(value_of(*strict.latest()), 200);
       if (!killed) break;  // further passages are not reached either
@@ -198,10 +257,10 @@ TEST_P(CheckpointKillTest, AnyInstantLeavesAWholeCheckpoint) {
 
 INSTANTIATE_TEST_SUITE_P(Points, CheckpointKillTest,
                          ::testing::Values("checkpoint.set_aside", "checkpoint.begin", "checkpoint.part_written",
-                                           "checkpoint.before_manifest", "checkpoint.after_manifest",
-                                           "checkpoint.before_prune", "checkpoint.prune", "checkpoint.pruned",
-                                           "file.open", "file.write", "file.sync", "file.rename", "file.sync_folder",
-                                           "file.done"),
+                                           "checkpoint.part_kept", "checkpoint.before_manifest",
+                                           "checkpoint.after_manifest", "checkpoint.before_prune", "checkpoint.prune",
+                                           "checkpoint.pruned", "file.open", "file.write", "file.sync", "file.rename",
+                                           "file.sync_folder", "file.done"),
                          [](const auto& point) {
                            std::string name = point.param;
                            std::ranges::replace(name, '.', '_');

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -195,10 +196,18 @@ class TrainingRun {
 
   /// All that a checkpoint needs, in parts. Collective; all ranks get all parts.
   [[nodiscard]] virtual learner::StateParts save() = 0;
+  /// The same for a checkpoint that is written while the run goes on, which takes a moment however large the state is.
+  /// `held`: names of the parts of the newest checkpoint of this run, which has gone on from there; the leader's are
+  /// taken. Those that have not changed since are only named. Collective. Nothing: save() is fast enough.
+  [[nodiscard]] virtual std::optional<learner::StateAside> save_aside(const std::set<std::string>& held);
   /// Goes on from there. Collective; `read_part` of rank 0 is asked. Throws CheckpointError naming what is missing or
   /// of another shape, OutdatedCheckpoint where an earlier build is the cause; the run is then of no further use.
   virtual RolloutWorker::Resumed load(const learner::ReadPart& read_part) = 0;
 };
+
+inline std::optional<learner::StateAside> TrainingRun::save_aside(const std::set<std::string>& /*held*/) {
+  return std::nullopt;
+}
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): overriders keep it
 inline void TrainingRun::listen_to_episodes(std::function<void(const Episode&)> /*told*/) {

@@ -41,8 +41,14 @@ std::shared_ptr<std::byte> mapped(std::size_t bytes, int flags, int file, std::s
 // Without its space on the disk, a write to the mapping could end the process by a signal.
 void take_space(const Descriptor& file, const fs::path& path, std::size_t bytes) {
   if (::ftruncate(file.get(), 0) != 0) throw_file_error("write", path, errno);
-  const int refusal = ::posix_fallocate(file.get(), 0, static_cast<off_t>(bytes));
-  if (refusal != 0) throw_file_error("write", path, refusal);
+  int refusal = 0;
+  do {
+    refusal = ::posix_fallocate(file.get(), 0, static_cast<off_t>(bytes));
+  } while (refusal == EINTR);
+  if (refusal == 0) return;
+  throw CheckpointError(concat("a replay's ", bytes, " bytes cannot be had in ", path.string(), ": ",
+                               std::generic_category().message(refusal), " (errno ", refusal,
+                               "); free some space there, hold fewer rows, or name a folder on another disk"));
 }
 
 Descriptor nameless_file(const fs::path& folder) {

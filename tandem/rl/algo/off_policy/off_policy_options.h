@@ -3,6 +3,7 @@
 // All in this header, since the program's configuration, which is without LibTorch, asks as well.
 #pragma once
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,6 +29,8 @@ struct OffPolicyOptions {
   std::int64_t batch_size = 256;
   // Steps of environments that are remembered; then the oldest are overwritten.
   std::int64_t replay_size = 1'000'000;
+  // A folder in which a file of each shard, without a name, has them; nothing: memory has.
+  std::optional<std::filesystem::path> replay_folder = {};
   // Environment steps before the first optimizer step, with actions drawn evenly from the action space.
   std::int64_t learning_starts = 10'000;
   // The discount of rewards a step later.

@@ -97,6 +97,8 @@ void OffPolicyRun::build_workers(const std::vector<sync::Placement>& placements)
       .replay = {.rows = options.replay_size / setup_.shards, .n_step = options.n_step, .gamma = options.gamma},
       .normalizer = setup_.normalizer,
       .gamma = options.gamma};
+  if (options.replay_folder)
+    experience.replay.memory = {.place = ReplayMemory::Place::kNamelessFile, .path = *options.replay_folder};
   if (options.priority_alpha > 0) experience.replay.priorities = PriorityOptions{.alpha = options.priority_alpha};
   for (const sync::Placement& placement : placements) {
     Replica& replica = at_work_.emplace_back();

@@ -20,6 +20,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -77,8 +79,10 @@ class OffPolicyRun final : public TrainingRun {
   [[nodiscard]] std::vector<learner::ReplicaTeam::Work> work() const override { return team_->work(); }
 
   /// Parts that load on any topology: "state" (the model and its optimizer), "target", "normalizers", "run", and for
-  /// every shard its streams, its env group and its replay.
+  /// every shard its streams, its env group and its replay (replay_parts.h).
   [[nodiscard]] learner::StateParts save() override;
+  /// Copies all but the full segments of the replay, which are shared.
+  [[nodiscard]] std::optional<learner::StateAside> save_aside(const std::set<std::string>& held) override;
   /// The replay goes on where it was, whether the environments do or begin new episodes.
   ExperienceWorker::Resumed load(const learner::ReadPart& read_part) override;
 
@@ -117,6 +121,10 @@ class OffPolicyRun final : public TrainingRun {
   void report_losses(const OffPolicySums& sums, double grad_norm, std::int64_t turns, LearnReport& report);
   void report_own(const OffPolicySums& sums, const ReplayStats& replay, RunReport& report) const;
   [[nodiscard]] PolicyState policy_state();
+  // This rank's share of a checkpoint, without the replay.
+  [[nodiscard]] learner::StateParts parts_beside_replay();
+  // Of any shard of the run; collective. `part`: replay-K.
+  void load_replay(int shard, const model::NamedTensors& part, const learner::ReadPart& read_part);
 
   // Workers and teams refer to members above them, so the order of members matters.
   const OffPolicySetup setup_;

@@ -1,40 +1,29 @@
 // The state of an OffPolicyRun: what is hashed, and what a checkpoint holds.
 #include <ATen/ATen.h>
 
-#include <cstring>
+#include <set>
+#include <span>
+#include <sstream>
 
-#include "tandem/base/error.h"
 #include "tandem/base/philox.h"
-#include "tandem/base/text.h"
+#include "tandem/concurrency/trace.h"
 #include "tandem/model/state_hash.h"
 #include "tandem/rl/algo/off_policy/off_policy_run.h"
+#include "tandem/rl/algo/off_policy/replay_parts.h"
 
 namespace tandem::rl {
 namespace {
 
-std::string replay_part(int shard) { return concat("replay-", shard); }
-
-// Pieces of a replay as one part: array A of piece P under "P/A".
-model::NamedTensors tensors_of(const ReplaySnapshot& snapshot) {
-  model::NamedTensors tensors;
-  for (const ReplayPiece& piece : snapshot.pieces) {
-    for (const NamedBytes& array : piece.arrays)
-      tensors.emplace_back(concat(piece.name, "/", array.name),
-                           tensor_of(std::vector<std::byte>(array.bytes.begin(), array.bytes.end())));
-  }
-  return tensors;
-}
-
-ReadReplayPiece pieces_of(const model::NamedTensors& tensors, const std::string& part) {
-  return [&tensors, part](const std::string& name) {
-    ReplayPiece piece{.name = name, .is_final = true, .arrays = {}, .memory = {}};
-    const std::string begin = name + "/";
-    for (const auto& [full, tensor] : tensors) {
-      if (full.starts_with(begin)) piece.arrays.push_back({full.substr(begin.size()), bytes_of(tensor)});
-    }
-    if (piece.arrays.empty()) throw CheckpointError(concat("part '", part, "' of the checkpoint has no ", name));
-    return piece;
-  };
+// The leader's names, on all ranks.
+std::set<std::string> leaders_names(const learner::Ranks& ranks, const std::set<std::string>& names) {
+  if (ranks.size() == 1) return names;
+  std::string text;
+  for (const std::string& name : names) text += name + "\n";
+  const std::vector<std::byte> bytes = ranks.from_leader(std::as_bytes(std::span(text)));
+  std::istringstream lines(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  std::set<std::string> all;
+  for (std::string line; std::getline(lines, line);) all.insert(line);
+  return all;
 }
 
 }  // namespace
@@ -60,7 +49,7 @@ std::string OffPolicyRun::state_sha256() {
 }
 
 // The leader writes what all ranks have in common; each rank adds the parts of its own shards.
-learner::StateParts OffPolicyRun::save() {
+learner::StateParts OffPolicyRun::parts_beside_replay() {
   learner::StateParts parts;
   const std::vector<PolicyState> policies{policy_state()};
   save_policies(policies, setup_.ranks, shards_, parts);
@@ -70,9 +59,52 @@ learner::StateParts OffPolicyRun::save() {
     parts.emplace_back(policies.front().names.target, agents_.front()->targets());
   }
   save_groups(workers_, shards_.begin, parts);
-  for (std::size_t i = 0; i < workers_.size(); ++i)
-    parts.emplace_back(replay_part(shards_.begin + static_cast<int>(i)), tensors_of(workers_[i]->save_replay()));
+  return parts;
+}
+
+learner::StateParts OffPolicyRun::save() {
+  learner::StateParts parts = parts_beside_replay();
+  int shard = shards_.begin;
+  for (const auto& worker : workers_) append_replay(shard++, worker->save_replay(), {}, parts);
   return gather_parts(setup_.ranks, std::move(parts));
+}
+
+// Parameters and moments lie in memory that the next step writes to, hence the copies. What was kept follows from the
+// names that the gathered parts have of all segments.
+std::optional<learner::StateAside> OffPolicyRun::save_aside(const std::set<std::string>& held) {
+  const std::set<std::string> known = leaders_names(setup_.ranks, held);
+  learner::StateParts parts;
+  {
+    const Span span("copy state");
+    parts = parts_beside_replay();
+    for (auto& [name, tensors] : parts) tensors = copies_of(tensors);
+  }
+  int shard = shards_.begin;
+  for (const auto& worker : workers_) {
+    const Span span("snapshot replay");
+    append_replay(shard++, worker->save_replay(), known, parts);
+  }
+  learner::StateAside aside{.parts = gather_parts(setup_.ranks, std::move(parts)), .kept = {}};
+  for (shard = 0; shard < setup_.shards; ++shard) {
+    for (const std::string& segment : segments_of_replay(learner::part_of(aside.parts, replay_part(shard)))) {
+      if (known.contains(segment)) aside.kept.push_back(segment);
+    }
+  }
+  return aside;
+}
+
+// All ranks ask the leader for the segments of every shard, one after the other in the same order: the rank of the
+// shard as its replay wants them, the others as the checkpoint lists them.
+void OffPolicyRun::load_replay(int shard, const model::NamedTensors& part, const learner::ReadPart& read_part) {
+  const auto read = [&](const std::string& name) {
+    const learner::StateParts parts = parts_from_leader(setup_.ranks, {name}, read_part);
+    return learner::part_of(parts, name);
+  };
+  if (shard >= shards_.begin && shard < shards_.end) {
+    workers_[static_cast<std::size_t>(shard - shards_.begin)]->restore_replay(pieces_of_replay(shard, part, read));
+    return;
+  }
+  for (const std::string& segment : segments_of_replay(part)) (void)read(segment);
 }
 
 // The replay comes before the environments, which tell it where new episodes begin.
@@ -89,10 +121,8 @@ ExperienceWorker::Resumed OffPolicyRun::load(const learner::ReadPart& read_part)
   const PolicyState policy = policy_state();
   load_policy(policy, counters[3], shards_, parts);
   for (const auto& agent : agents_) agent->load_targets(learner::part_of(parts, policy.names.target));
-  for (std::size_t i = 0; i < workers_.size(); ++i) {
-    const std::string part = replay_part(shards_.begin + static_cast<int>(i));
-    workers_[i]->restore_replay(pieces_of(learner::part_of(parts, part), part));
-  }
+  for (int shard = 0; shard < setup_.shards; ++shard)
+    load_replay(shard, learner::part_of(parts, replay_part(shard)), read_part);
   // New episodes, where they must be, are others than those of the run's beginning.
   const std::uint64_t seed =
       derive_seed(setup_.seed, SeedPurpose::kEnvGroup, static_cast<std::uint64_t>(updates_) << 32);

@@ -1,0 +1,57 @@
+// app/train/watcher.h: calls the functions of a RunObserver as the training comes along.
+//
+// Threads: single-thread, the main one. Errors: what an observer throws becomes a RunError that names the function;
+// errors of Tandem's own types keep theirs.
+#pragma once
+#include <exception>
+#include <vector>
+
+#include "tandem/app/train/run_observer.h"
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+#include "tandem/concurrency/trace.h"
+#include "tandem/rl/algo/training_run.h"
+
+namespace tandem::app {
+
+/// Episodes end in the middle of an update, which may still fail and be made again; so they
+/// are kept until it is over.
+class Watcher {
+ public:
+  Watcher(const RunObserver& observer, rl::TrainingRun& run) : observer_(observer) {
+    if (observer_.on_episode) run.listen_to_episodes([this](const rl::Episode& episode) { ended_.push_back(episode); });
+  }
+
+  void updated(const Record& line) {
+    const Span span("observer");
+    tell_episodes();
+    if (observer_.on_update) call("on_update", [&] { observer_.on_update(line); });
+  }
+  void saved(const SavedCheckpoint& checkpoint) const {
+    const Span span("observer");
+    if (observer_.on_checkpoint) call("on_checkpoint", [&] { observer_.on_checkpoint(checkpoint); });
+  }
+  void tell_episodes() {
+    for (const rl::Episode& episode : ended_) call("on_episode", [&] { observer_.on_episode(episode); });
+    ended_.clear();
+  }
+
+ private:
+  template <typename Call>
+  static void call(const char* name, const Call& function) {
+    try {
+      function();
+    } catch (const Error&) {
+      throw;
+    } catch (const std::exception& error) {
+      throw RunError(concat("the program's own ", name, "() failed: ", error.what()));
+    } catch (...) {
+      throw RunError(concat("the program's own ", name, "() threw something that is not a std::exception"));
+    }
+  }
+
+  const RunObserver& observer_;
+  std::vector<rl::Episode> ended_;
+};
+
+}  // namespace tandem::app

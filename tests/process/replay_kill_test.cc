@@ -1,0 +1,124 @@
+// SIGKILL at any instant of a run that learns from a replay, also while a checkpoint is written beside it: a resume, on
+// whatever devices, ends with the bits of the run that was not killed, the replay included.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <iostream>
+#include <string>
+#include <thread>
+
+#include "faults.h"
+#include "tandem/base/testing/temporary_folder.h"
+#include "tandem/base/text.h"
+#include "training.h"
+
+namespace tandem::process_test {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr unsigned kReplayKillSeed = 20261127;
+
+// SAC on Pendulum, in two shards. Segments of the replay have 51 KB, so that they are files of their own which later
+// checkpoints take over; rows are overwritten before the end. Prioritised, since priorities are state, too.
+Recipe sac() {
+  return {"SAC",
+          {"--algo",          "sac",
+           "--env",           "Pendulum-v1",
+           "--seed",          "5",
+           "--shards",        "2",
+           "--num-envs",      "8",
+           "--rollout-steps", "512",
+           "--set",           "policy.hidden=16,16",
+           "--set",           "sac.replay_size=131072",
+           "--set",           "sac.batch_size=32",
+           "--set",           "sac.train_every=32",
+           "--set",           "sac.learning_starts=4096",
+           "--set",           "sac.priority_alpha=0.6"},
+          163'840,
+          4096};
+}
+
+// At which instant it is killed: at the passage of a place within the writing of a checkpoint, or some time after an
+// update.
+struct KillInstant {
+  std::string place;  // empty: at any time
+  int update = 0;
+  std::chrono::microseconds delay{0};
+};
+
+std::string text_of(const KillInstant& instant) {
+  return instant.place.empty() ? concat(instant.delay.count(), " us after update ", instant.update) : instant.place;
+}
+
+KillInstant any_instant(const Recipe& recipe, Dice& dice) {
+  constexpr auto kPlaces = std::to_array<const char*>(
+      {"checkpoint.begin", "checkpoint.part_written", "checkpoint.part_kept", "checkpoint.before_manifest",
+       "checkpoint.after_manifest", "checkpoint.prune", "file.write", "file.sync", "file.rename"});
+  if (dice.below(2) == 0) {
+    return {.place = concat(kPlaces.at(static_cast<std::size_t>(dice.below(kPlaces.size()))), ":", 1 + dice.below(12),
+                            ":kill")};
+  }
+  return {.place = "",
+          .update = 1 + dice.below(static_cast<int>(recipe.steps / recipe.rows) - 4),
+          .delay = dice.within(std::chrono::milliseconds(20))};
+}
+
+// Whether the run was killed, and not too fast for it.
+bool kill_at(const KillInstant& instant, const Recipe& recipe, const fs::path& folder, const std::string& devices) {
+  Child child(train(recipe, folder, devices, instant.place));
+  if (instant.place.empty()) {
+    if (!reaches_update(child, folder, instant.update)) return false;
+    std::this_thread::sleep_for(instant.delay);
+    child.signal(SIGKILL);
+  }
+  return child.wait().signal == SIGKILL;
+}
+
+void expect_same_end_after(int kills, unsigned seed) {
+  const Recipe recipe = sac();
+  const std::string state = uninterrupted_state(recipe);
+  constexpr std::array<const char*, 2> kDevices{"cpu:1", "cpu:2"};
+  Dice dice(seed);
+  int made = 0;
+  for (int attempt = 0; made < kills && attempt < 5 * kills; ++attempt) {
+    const KillInstant instant = any_instant(recipe, dice);
+    const char *from = kDevices.at(static_cast<std::size_t>(dice.below(2))),
+               *to = kDevices.at(static_cast<std::size_t>(dice.below(2)));
+    const std::string what =
+        concat("seed ", seed, ", kill ", made, ": ", text_of(instant), " on ", from, ", resumed on ", to);
+    SCOPED_TRACE(what);
+    const TemporaryFolder scratch;
+    if (!kill_at(instant, recipe, scratch / "run", from)) continue;
+    std::cout << what << " (" << updates_in(scratch / "run") << " lines)\n";
+    ++made;
+    if (!fs::exists(scratch / "run" / "config.yaml")) continue;  // before there was a run
+    expect_success(resume(scratch / "run", to));
+    EXPECT_EQ(state_of(scratch / "run"), state);
+    expect_line_for_every_update(scratch / "run");
+  }
+  EXPECT_EQ(made, kills) << "the run ended before it could be killed, again and again";
+}
+
+TEST(ReplayKillTest, TheResumeIsExact) { expect_same_end_after(3, kReplayKillSeed); }
+
+TEST(LongReplayKillTest, AtTwentyInstantsTheResumeIsExact) { expect_same_end_after(20, kReplayKillSeed + 1); }
+
+// As ranks, whose leader keeps the record: what the other rank's shards hold comes to its checkpoints, too.
+TEST(ReplayKillTest, ARunOfRanksGoesOnInOneProcess) {
+  const Recipe recipe = with_steps(sac(), 40'960);
+  const std::string state = uninterrupted_state(recipe);
+  const TemporaryFolder scratch;
+  Command training = train(recipe, scratch / "run", "cpu:1", "checkpoint.part_kept:7:kill");
+  training.arguments.insert(training.arguments.end(), {"--ranks", "2"});
+  EXPECT_NE(run(training).exit_code, 0);
+  ASSERT_TRUE(fs::exists(scratch / "run" / "checkpoints"));
+  expect_success(resume(scratch / "run", "cpu:1"));
+  EXPECT_EQ(state_of(scratch / "run"), state);
+}
+
+}  // namespace
+}  // namespace tandem::process_test
