@@ -38,27 +38,30 @@ std::shared_ptr<std::byte> mapped(std::size_t bytes, int flags, int file, std::s
   return {static_cast<std::byte*>(memory), [bytes](std::byte* address) { ::munmap(address, bytes); }};
 }
 
+[[noreturn]] void refuse_file(const fs::path& path, std::size_t bytes, int error_number) {
+  throw CheckpointError(concat("a replay's ", bytes, " bytes cannot be had in ", path.string(), ": ",
+                               std::generic_category().message(error_number), " (errno ", error_number,
+                               "); free some space there, hold fewer rows, or name a folder on another disk"));
+}
+
 // Without its space on the disk, a write to the mapping could end the process by a signal.
 void take_space(const Descriptor& file, const fs::path& path, std::size_t bytes) {
-  if (::ftruncate(file.get(), 0) != 0) throw_file_error("write", path, errno);
+  if (::ftruncate(file.get(), 0) != 0) refuse_file(path, bytes, errno);
   int refusal = 0;
   do {
     refusal = ::posix_fallocate(file.get(), 0, static_cast<off_t>(bytes));
   } while (refusal == EINTR);
-  if (refusal == 0) return;
-  throw CheckpointError(concat("a replay's ", bytes, " bytes cannot be had in ", path.string(), ": ",
-                               std::generic_category().message(refusal), " (errno ", refusal,
-                               "); free some space there, hold fewer rows, or name a folder on another disk"));
+  if (refusal != 0) refuse_file(path, bytes, refusal);
 }
 
-Descriptor nameless_file(const fs::path& folder) {
+Descriptor nameless_file(const fs::path& folder, std::size_t bytes) {
   Descriptor file(::open(folder.c_str(), O_TMPFILE | O_EXCL | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR));
   if (file.is_open()) return file;
-  if (errno != EOPNOTSUPP && errno != EISDIR) throw_file_error("create a file in", folder, errno);
+  if (errno != EOPNOTSUPP && errno != EISDIR) refuse_file(folder, bytes, errno);
   // File systems without nameless files: the name goes at once.
   std::string name = (folder / "tandem-replay-XXXXXX").string();
   file = Descriptor(::mkostemp(name.data(), O_CLOEXEC));
-  if (!file.is_open()) throw_file_error("create a file in", folder, errno);
+  if (!file.is_open()) refuse_file(folder, bytes, errno);
   if (::unlink(name.c_str()) != 0) throw_file_error("remove", name, errno);
   return file;
 }
@@ -82,7 +85,7 @@ std::shared_ptr<std::byte> map_replay(const ReplayMemory& where, std::size_t byt
     case ReplayMemory::Place::kAnonymous:
       return mapped(bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     case ReplayMemory::Place::kNamelessFile: {
-      const Descriptor file = nameless_file(where.path);
+      const Descriptor file = nameless_file(where.path, bytes);
       take_space(file, where.path, bytes);
       return mapped(bytes, MAP_SHARED, file.get(), 0);
     }

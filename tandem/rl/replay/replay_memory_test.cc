@@ -11,6 +11,7 @@
 #include "tandem/base/testing/address_sanitizer.h"
 #include "tandem/base/testing/message_of.h"
 #include "tandem/base/testing/temporary_folder.h"
+#include "tandem/rl/replay/replay_mapping.h"
 #include "tandem/rl/replay/testing/draw.h"
 #include "tandem/rl/replay/testing/specs.h"
 
@@ -116,6 +117,18 @@ TEST(ReplayMemoryTest, AFileOfTheUsersIsLeftAlone) {
   EXPECT_NE(message.find("thesis is there and is no replay's memory"), std::string::npos) << message;
   std::ifstream file(folder / "thesis");
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), text);
+}
+
+// A petabyte: before anything is written to it, and not by a signal later.
+TEST(ReplayMemoryTest, ADiskThatHasNoRoomIsAnErrorWithTheBytesThatItLacks) {
+  const TemporaryFolder folder;
+  const std::size_t bytes = std::size_t{1} << 50;
+  const std::string message = message_of<CheckpointError>(
+      [&] { (void)map_replay({.place = ReplayMemory::Place::kNamelessFile, .path = folder.path()}, bytes); });
+  EXPECT_NE(message.find("a replay's 1125899906842624 bytes cannot be had in " + folder.path().string()),
+            std::string::npos)
+      << message;
+  EXPECT_TRUE(files_in(folder.path()).empty());
 }
 
 TEST(ReplayMemoryTest, AFolderThatIsNotThereIsAnErrorWithItsName) {
