@@ -54,13 +54,24 @@ std::string text_of(const KillInstant& instant) {
   return instant.place.empty() ? concat(instant.delay.count(), " us after update ", instant.update) : instant.place;
 }
 
+// Places within the writing of a checkpoint, and how often a run passes them at the least.
+struct ReplayKillPlace {
+  const char* name;
+  int passages;
+};
+constexpr auto kReplayKillPlaces = std::to_array<ReplayKillPlace>({{"checkpoint.begin", 4},
+                                                                   {"checkpoint.part_written", 40},
+                                                                   {"checkpoint.part_kept", 24},
+                                                                   {"checkpoint.before_manifest", 4},
+                                                                   {"checkpoint.after_manifest", 4},
+                                                                   {"file.write", 100},
+                                                                   {"file.sync", 40},
+                                                                   {"file.rename", 40}});
+
 KillInstant any_instant(const Recipe& recipe, Dice& dice) {
-  constexpr auto kPlaces = std::to_array<const char*>(
-      {"checkpoint.begin", "checkpoint.part_written", "checkpoint.part_kept", "checkpoint.before_manifest",
-       "checkpoint.after_manifest", "checkpoint.prune", "file.write", "file.sync", "file.rename"});
   if (dice.below(2) == 0) {
-    return {.place = concat(kPlaces.at(static_cast<std::size_t>(dice.below(kPlaces.size()))), ":", 1 + dice.below(12),
-                            ":kill")};
+    const ReplayKillPlace& place = kReplayKillPlaces.at(static_cast<std::size_t>(dice.below(kReplayKillPlaces.size())));
+    return {.place = concat(place.name, ":", 1 + dice.below(place.passages), ":kill")};
   }
   return {.place = "",
           .update = 1 + dice.below(static_cast<int>(recipe.steps / recipe.rows) - 4),
