@@ -3,10 +3,10 @@
 
     bench/replay_run.py [--rows 1000000] [--env HalfCheetah-v5] [--build build/release] [--sb3 PYTHON]
 
-Trains SAC twice: with a replay of 1,000 rows, and with one that is full of --rows, whose checkpoints are written when it
-is half full, when it is full, and a little later, while the run learns. Prints the peaks of resident memory and their
-difference, the longest stop for a checkpoint, and what each checkpoint wrote. Ends with 1 where the difference is above
-250 MB or a stop above 50 ms. With --sb3, whose Python has stable-baselines3, the same rows are saved by its
+Trains SAC twice: with a replay of 1,000 rows, and with one that is full of --rows, whose checkpoints are written when
+it is half full, when it is full, and a little later, while the run learns. Prints the peaks of resident memory and
+their difference, the longest stop for a checkpoint, and what each checkpoint wrote. Ends with 1 where the difference
+is above 250 MB or a stop above 50 ms. With --sb3, whose Python has stable-baselines3, the same rows are saved by its
 save_replay_buffer(), for comparison.
 """
 
@@ -38,14 +38,16 @@ replay.pos, replay.full = 0, True
 with tempfile.TemporaryDirectory() as folder:
     begin = time.perf_counter()
     model.save_replay_buffer(folder + "/replay")
-    print(1e3 * (time.perf_counter() - begin), sum(os.path.getsize(os.path.join(folder, f)) for f in os.listdir(folder)))
+    milliseconds = 1e3 * (time.perf_counter() - begin)
+    print(milliseconds, sum(os.path.getsize(os.path.join(folder, name)) for name in os.listdir(folder)))
 """
 
 
 def train(build: Path, folder: Path, env: str, rows: int, steps: int, learns_at: int, every: int) -> dict:
     """The summary of a run with a replay of so many rows."""
     command = [build / "bin" / "tandem", "train", "--algo", "sac", "--env", env, "--quiet", "--profile"]
-    command += ["--total-steps", steps, "--rollout-steps", STEPS_OF_AN_UPDATE, "--run-dir", folder, "--devices", "cpu:1"]
+    command += ["--total-steps", steps, "--rollout-steps", STEPS_OF_AN_UPDATE, "--run-dir", folder]
+    command += ["--devices", "cpu:1"]
     settings = {"num_envs": 1, "sac.replay_size": rows, "sac.learning_starts": learns_at, "checkpoint.keep_last": 9,
                 "checkpoint.every_seconds": "none", "checkpoint.every_updates": every}
     for key, value in settings.items():

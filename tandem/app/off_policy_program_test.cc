@@ -192,7 +192,10 @@ TEST_F(LargeReplayTest, AReplayInAFolderHasTheSameBitsAndLeavesNothingThere) {
   ASSERT_EQ(train_large("memory", "12000").code, 0);
   std::filesystem::create_directory(folder / "scratch");
   const std::vector<std::string> in_folder{"--set", "sac.replay_folder=" + (folder / "scratch").string()};
-  const Outcome trained = train_large("file", "12000", in_folder);
+  const RunObserver looks{.on_update = [&](const Record&) {
+    EXPECT_THAT(read_file("/proc/self/maps"), HasSubstr((folder / "scratch/").string())) << "the replay is elsewhere";
+  }};
+  const Outcome trained = train_large("file", "12000", in_folder, looks);
   ASSERT_EQ(trained.code, 0) << trained.err;
   EXPECT_EQ(state_of("file"), state_of("memory"));
   EXPECT_TRUE(std::filesystem::is_empty(folder / "scratch"));

@@ -3,6 +3,9 @@
 // A checkpoint of a large state (TrainingRun::save_aside()) is written by a thread of its own while the run goes on,
 // one at a time. Until it is whole, the checkpoint before it is the newest. Others are written at once.
 //
+// The thread gets what it writes by value. It has the store for itself until written() or wait() has told of its end,
+// so nothing else may ask for what the store holds before.
+//
 // Threads: single-thread, rank 0's main one. Errors: CheckpointError when the disk refuses, of start() by written() or
 // wait(); earlier checkpoints are whole then. The destructor waits for the disk.
 #pragma once
@@ -32,7 +35,7 @@ class CheckpointRecord {
   void begin();
   /// Whether one is due. `saved_updates`: how many updates the last one holds; 0 without one.
   [[nodiscard]] bool is_due(std::int64_t saved_updates) const;
-  /// For save_aside(); while none is being written.
+  /// Parts of the newest checkpoint, for save_aside(). While none is being written.
   [[nodiscard]] std::set<std::string> held() const { return store_.held(); }
 
   /// Writes what save() gave, now.

@@ -9,8 +9,10 @@
 //   }
 //
 // Order: after each update on_episode for each episode that has ended, then on_update, then on_checkpoint if one was
-// written. What the calls tell of is on the disk by then, and never taken back: a run that goes on when ranks die, or
-// from an older checkpoint in a later process, makes updates again only where nobody was told of them in that process.
+// written. A checkpoint with a replay is written while the run goes on, and told of when it is whole: after a later
+// update, before the next checkpoint, or at the end of the run. What the calls tell of is on the disk by then, and
+// never taken back: a run that goes on when ranks die, or from an older checkpoint in a later process, makes updates
+// again only where nobody was told of them in that process.
 //
 // Ranks: only the rank that leads calls them, for the whole run: the episodes are those of all ranks.
 //

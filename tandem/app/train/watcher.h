@@ -1,7 +1,11 @@
 // app/train/watcher.h: calls the functions of a RunObserver as the training comes along.
 //
-// Threads: single-thread, the main one. Errors: what an observer throws becomes a RunError that names the function;
-// errors of Tandem's own types keep theirs.
+// The training says when an update was made and its line is written, and when a checkpoint is whole on the disk; the
+// episodes of an update are told before it. Rank 0 has a watcher, where somebody watches.
+//
+// Threads: single-thread, the main one, between two updates. Blocking: as long as the observer takes.
+// Ownership: the observer and the run outlive it.
+// Errors: what an observer throws becomes a RunError that names the function; errors of Tandem's own types keep theirs.
 #pragma once
 #include <exception>
 #include <vector>
@@ -14,23 +18,25 @@
 
 namespace tandem::app {
 
-/// Episodes end in the middle of an update, which may still fail and be made again; so they
-/// are kept until it is over.
+/// Episodes end in the middle of an update, which may still fail and be made again; so they are kept until it is over.
 class Watcher {
  public:
   Watcher(const RunObserver& observer, rl::TrainingRun& run) : observer_(observer) {
     if (observer_.on_episode) run.listen_to_episodes([this](const rl::Episode& episode) { ended_.push_back(episode); });
   }
 
+  /// The update is made, and nobody goes back behind it. `line`: its figures.
   void updated(const Record& line) {
     const Span span("observer");
     tell_episodes();
     if (observer_.on_update) call("on_update", [&] { observer_.on_update(line); });
   }
+  /// A checkpoint is complete; of one that is written beside the run, this may be some updates later.
   void saved(const SavedCheckpoint& checkpoint) const {
     const Span span("observer");
     if (observer_.on_checkpoint) call("on_checkpoint", [&] { observer_.on_checkpoint(checkpoint); });
   }
+  /// The episodes that have ended since the last call.
   void tell_episodes() {
     for (const rl::Episode& episode : ended_) call("on_episode", [&] { observer_.on_episode(episode); });
     ended_.clear();

@@ -199,6 +199,7 @@ class TrainingRun {
   /// The same for a checkpoint that is written while the run goes on, which takes a moment however large the state is.
   /// `held`: names of the parts of the newest checkpoint of this run, which has gone on from there; the leader's are
   /// taken. Those that have not changed since are only named. Collective. Nothing: save() is fast enough.
+  /// What is returned may be used by another thread, and after the run is gone.
   [[nodiscard]] virtual std::optional<learner::StateAside> save_aside(const std::set<std::string>& held);
   /// Goes on from there. Collective; `read_part` of rank 0 is asked. Throws CheckpointError naming what is missing or
   /// of another shape, OutdatedCheckpoint where an earlier build is the cause; the run is then of no further use.

@@ -4,7 +4,11 @@
 // being written, and segments so small that a file of their own would not pay. Each larger segment that is full is a
 // part of its own, "replay-K.steps.12", whose bytes stay the same for as long as it is held. "replay-K" names them all.
 //
-// Threads: single-thread. Errors: CheckpointError that names the part.
+// A checkpoint of an earlier build, which has all pieces in "replay-K", is read as well.
+//
+// Threads: single-thread. Memory: parts refer to the memory of the snapshot and keep it alive; of what is read, one
+// segment is held at a time.
+// Errors: CheckpointError that names the part.
 #pragma once
 #include <set>
 #include <string>
