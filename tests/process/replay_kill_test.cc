@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "faults.h"
+#include "tandem/base/json_reader.h"
 #include "tandem/base/testing/temporary_folder.h"
 #include "tandem/base/text.h"
 #include "training.h"
@@ -89,8 +90,43 @@ bool kill_at(const KillInstant& instant, const Recipe& recipe, const fs::path& f
   return child.wait().signal == SIGKILL;
 }
 
+// What the last checkpoint has of each shard: the digests of its replay, of its environments and of its streams.
+std::string shards_of(const fs::path& folder, const Recipe& recipe) {
+  const fs::path checkpoints = folder / "checkpoints";
+  const std::string updates = concat(std::string(12, '0'), recipe.steps / recipe.rows);
+  const JsonValue manifest =
+      read_json_file(checkpoints / ("u" + updates.substr(updates.size() - 12)) / "manifest.json");
+  std::string digests;
+  for (const JsonValue& part : manifest.at("parts").as_array()) {
+    const std::string part_name = part.at("name").as_string();
+    if (part_name.starts_with("replay-") || part_name.starts_with("env-group-") || part_name.starts_with("shard-"))
+      digests += concat(part.at("sha256").as_string(), " ", part_name, "\n");
+  }
+  return digests;
+}
+
+// How an uninterrupted run ends.
+struct ReplayEnd {
+  std::string state, shards;
+};
+ReplayEnd end_of(const fs::path& folder, const Recipe& recipe) {
+  return {.state = state_of(folder), .shards = shards_of(folder, recipe)};
+}
+ReplayEnd uninterrupted_end(const Recipe& recipe) {
+  const TemporaryFolder scratch;
+  expect_success(train(recipe, scratch / "run", "cpu:1"));
+  return end_of(scratch / "run", recipe);
+}
+
+void expect_end(const fs::path& folder, const Recipe& recipe, const ReplayEnd& expected) {
+  const ReplayEnd its = end_of(folder, recipe);
+  EXPECT_EQ(its.state, expected.state);
+  EXPECT_EQ(its.shards, expected.shards);
+  EXPECT_NE(its.shards.find(" replay-1.steps."), std::string::npos) << "no segment is a file of its own";
+}
+
 void expect_same_end_after(int kills, const Recipe& recipe, unsigned seed) {
-  const std::string state = uninterrupted_state(recipe);
+  const ReplayEnd expected = uninterrupted_end(recipe);
   constexpr std::array<const char*, 2> kDevices{"cpu:1", "cpu:2"};
   Dice dice(seed);
   int made = 0;
@@ -107,7 +143,7 @@ void expect_same_end_after(int kills, const Recipe& recipe, unsigned seed) {
     ++made;
     if (!fs::exists(scratch / "run" / "config.yaml")) continue;  // before there was a run
     expect_success(resume(scratch / "run", to));
-    EXPECT_EQ(state_of(scratch / "run"), state);
+    expect_end(scratch / "run", recipe, expected);
     expect_line_for_every_update(scratch / "run");
   }
   EXPECT_EQ(made, kills) << "the run ended before it could be killed, again and again";
@@ -120,14 +156,14 @@ TEST(LongReplayKillTest, AtTwentyInstantsTheResumeIsExact) { expect_same_end_aft
 // As ranks, whose leader keeps the record: what the other rank's shards hold comes to its checkpoints, too.
 TEST(ReplayKillTest, ARunOfRanksGoesOnInOneProcess) {
   const Recipe recipe = with_steps(sac(), 40'960);
-  const std::string state = uninterrupted_state(recipe);
+  const ReplayEnd expected = uninterrupted_end(recipe);
   const TemporaryFolder scratch;
   Command training = train(recipe, scratch / "run", "cpu:1", "checkpoint.part_kept:7:kill");
   training.arguments.insert(training.arguments.end(), {"--ranks", "2"});
   EXPECT_NE(run(training).exit_code, 0);
   ASSERT_TRUE(fs::exists(scratch / "run" / "checkpoints"));
   expect_success(resume(scratch / "run", "cpu:1"));
-  EXPECT_EQ(state_of(scratch / "run"), state);
+  expect_end(scratch / "run", recipe, expected);
 }
 
 }  // namespace

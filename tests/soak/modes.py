@@ -83,6 +83,14 @@ IMPALA = recipe("impala", _CART + "--algo impala --rollout-steps 16", _THREADS, 
 APPO = recipe("appo", _CART + "--algo appo --rollout-steps 16", _THREADS, 25600, 190, same_bits=False)
 INLINE = recipe("impala inline", _CART + "--algo impala --rollout-steps 16", _THREADS + " impala.execution=inline",
                  51200, 190, stops_keep_bits=False)  # a checkpoint lets the pipeline run dry
+# Full segments of the replay are files that checkpoints share, and rows are overwritten from update 64 on.
+SAC = recipe(
+    "sac",
+    "--algo sac --env Pendulum-v1 --seed 31 --shards 2 --num-envs 8 --rollout-steps 256",
+    "sac.replay_size=131072 sac.batch_size=32 sac.train_every=16 sac.learning_starts=4096 sac.priority_alpha=0.6",
+    204800,
+    100,
+)
 LOCAL_STEPS = recipe("local_steps", _PPO + " --strategy local_steps", "local_steps.every=3", 51200, 200)
 PLUGIN = recipe(
     "plugin",
@@ -119,6 +127,9 @@ MODES = (
     Mode("IMPALA inline, --ranks 2", INLINE, "ranks", 2),
     Mode("APPO, one process", APPO, "none", flags=("--devices", "cpu")),
     Mode("APPO, --ranks 2", APPO, "ranks", 2),
+    Mode("SAC, one process", SAC, "none", flags=("--devices", "cpu:2")),
+    Mode("SAC, --ranks 2", SAC, "ranks", 2),
+    Mode("SAC, by hand", SAC, "variables", 2),
     Mode("sync_replicas, --ranks 2", PPO, "ranks", 2, _SYNC, moves=False),
     Mode("sync_replicas, launch 3, replace", PPO, "launch", 3, (*_SYNC, *_TAKE_OVER), "replace"),
     Mode("asynchronous, --ranks 2", PPO, "ranks", 2, _ASYNC, same_bits=False, moves=False),

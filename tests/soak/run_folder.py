@@ -8,7 +8,7 @@ from pathlib import Path
 
 EXPECTED = re.compile(
     r"\.lock|config\.yaml(\.\d+)?|curve\.png|log\.txt|metrics\.jsonl|status\.json|summary\.json|rollouts\.jsonl|"
-    r"checkpoints(/u\d{12}(/(manifest\.json|[a-z0-9_-]+\.safetensors))?)?"
+    r"checkpoints(/u\d{12}(/(manifest\.json|[a-z0-9_-]+(\.[a-z0-9]+)*\.safetensors))?)?"
 )
 
 

@@ -218,6 +218,7 @@ class Training {
       if (aside) {
         if (record != nullptr) record->checkpoints().start(*std::move(aside), record->progress());
         saved_updates_ = run_->updates();
+        is_aside_ = true;
         return;
       }
     }
@@ -229,6 +230,7 @@ class Training {
 
   // Until the last checkpoint is on the disk.
   void settle(RunRecord* record, Watcher* watcher) {
+    if (!is_aside_) return;
     if (record != nullptr) told(record->checkpoints().wait(), watcher);
     wait_for_record();
   }
@@ -254,6 +256,7 @@ class Training {
   const std::unique_ptr<rl::TrainingRun> run_;
   RankWatch watch_;
   std::int64_t saved_updates_ = -1;  // of the last checkpoint; -1 before the first
+  bool is_aside_ = false;            // whether checkpoints are written beside the run; the same on all ranks
 };
 
 // Rank 0's part of going on from the state that all have kept.
