@@ -26,9 +26,9 @@ ReturnNetwork::ReturnNetwork(const Spec& spec, const NetworkOptions& networks, c
 }
 
 // Advantages count as differences from their mean, so that value and advantages are told apart (Wang et al., equation
-// 9).
+// 9). An encoder gives float32; a network may be in float64, which formulas are compared in.
 at::Tensor ReturnNetwork::forward(const Observation& observation) {
-  const at::Tensor features = encoder_->encode(observation);
+  const at::Tensor features = encoder_->encode(observation).to(net_->layers().front()->weight.scalar_type());
   const at::Tensor first = net_->forward(features);
   if (!advantage_) return first.view({first.size(0), actions_, -1});
   const at::Tensor advantage = advantage_->forward(features).view({first.size(0), actions_, -1});

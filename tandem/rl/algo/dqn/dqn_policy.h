@@ -29,6 +29,8 @@ class ReturnNetwork final : public torch::nn::Module {
   [[nodiscard]] const Encoder& encoder() const { return *encoder_; }
   /// The network of one stream, or of the state's value.
   [[nodiscard]] const Mlp& net() const { return *net_; }
+  /// The network of the advantages, [actions * numbers]; null with one stream.
+  [[nodiscard]] const Mlp* advantage() const { return advantage_.get(); }
   /// The values that a categorical distribution is over, [atoms].
   [[nodiscard]] const at::Tensor& support() const { return support_; }
 
