@@ -225,7 +225,12 @@ TEST_F(OffPolicyProgramTest, WhatAnAlgorithmCannotLearnIsSaidBeforeARunBegins) {
   refused(train("dqn", "CartPole-v1", "g",
                 {"--set", "dqn.returns=categorical", "--set", "dqn.least_return=5", "--set", "dqn.most_return=5"}),
           HasSubstr("must be below dqn.most_return"));
-  for (const char* name : {"a", "b", "c", "d", "e", "f", "g"}) EXPECT_FALSE(std::filesystem::exists(folder / name));
+  refused(train("td3", "Pendulum-v1", "h", {"--set", "td3.compute=bfloat16", "--set", "td3.kernel=off"}),
+          AllOf(HasSubstr("td3.compute"), HasSubstr("td3.kernel is off; use float32")));
+  refused(train("sac", "Pendulum-v1", "i", {"--set", "sac.compute=bfloat16", "--set", "instructions=portable"}),
+          AllOf(HasSubstr("sac.compute"), HasSubstr("it goes with the instruction set avx512")));
+  for (const char* name : {"a", "b", "c", "d", "e", "f", "g", "h", "i"})
+    EXPECT_FALSE(std::filesystem::exists(folder / name));
 }
 
 }  // namespace

@@ -12,6 +12,11 @@
 #include "tandem/base/text.h"
 
 namespace tandem::app {
+
+template <>
+inline constexpr auto kChoices<rl::Compute> = words_up_to<rl::Compute::kBfloat16Tiles>("float32", "bfloat16",
+                                                                                       "bfloat16_tiles");
+
 namespace {
 
 // Settings of policies that describe actor-critics of other algorithms.
@@ -64,6 +69,10 @@ void add_off_policy_options(const OptionSection& given, rl::OffPolicyOptions& op
       "kernel", options.kernel,
       "auto: fused kernels for losses and gradients where there are some, else as off; off: tensor operations and "
       "autograd.");
+  section.add(
+      "compute", options.compute,
+      "What products of matrices multiply while learning: float32; bfloat16, by AVX-512 BF16; bfloat16_tiles, by "
+      "AMX.");
   section.add("stall_timeout", options.stall_timeout, "Seconds that a step of the environments may take.")
       .within(1, kLargestCount);
 }
@@ -92,6 +101,7 @@ void OffPolicyAlgorithm::check(Rules& rules) const {
                        off_policy_options(rules.options()).learning_rate_schedule);
   if (off_policy_options(rules.options()).kernel == rl::LossKernel::kRecorded)
     rules.fault(section() + ".kernel", "passes of this algorithm are not recorded so far; use auto or off");
+  check_compute(rules);
   if (!sync::is_lockstep(rules.options().strategy) && rules.replicas() > 1) {
     rules.fault("strategy", concat("all ", rules.replicas(), " replicas make each step; use replicated, divided or ",
                                    "parameter_server, or one replica"));
@@ -99,6 +109,20 @@ void OffPolicyAlgorithm::check(Rules& rules) const {
   if (rules.any_faulty({"num_envs", "rollout_steps", "shards", "devices"})) return;
   rules.count_faults(section(),
                      rl::count_faults(off_policy_options(rules.options()), rules.shards(), rules.replicas()));
+}
+
+// A processor that lacks the products is told before a run begins, as kernels that are off are.
+void OffPolicyAlgorithm::check_compute(Rules& rules) const {
+  const rl::OffPolicyOptions its = off_policy_options(rules.options());
+  if (its.compute == rl::Compute::kFloat32) return;
+  if (its.kernel == rl::LossKernel::kOff)
+    return rules.fault(section() + ".compute", concat("the kernels alone multiply ", rl::name_of(its.compute), ", and ",
+                                                      section(), ".kernel is off; use float32, or the kernels"));
+  try {
+    rl::require_compute(its.compute, rules.options().instructions.value_or(detect_instruction_set()));
+  } catch (const ConfigError& error) {
+    rules.fault(section() + ".compute", error.what());
+  }
 }
 
 std::vector<OptionCheck> OffPolicyAlgorithm::checks(const CheckPlace& place) const {

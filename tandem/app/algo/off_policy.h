@@ -38,6 +38,8 @@ class OffPolicyAlgorithm : public Algorithm {
   /// Throws ConfigError when an environment's actions are not those that it can learn.
   virtual void check_actions(const rl::Spec& spec) const = 0;
 
+  /// Whether products of options.compute can be had.
+  void check_compute(Rules& rules) const;
   /// `its` with the counts that every algorithm has.
   [[nodiscard]] static rl::OffPolicyOptions with_counts(const TrainOptions& options, rl::OffPolicyOptions its);
 };

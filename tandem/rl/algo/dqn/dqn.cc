@@ -82,8 +82,7 @@ Dqn::Dqn(learner::Member member, DqnPolicy& policy, const NetworkOptions& networ
       copy_(copy_of(policy, networks, options)),
       target_(member_.replica.parameters(), "q", copy_),
       options_(options),
-      kernels_(
-          choose_kernels(policy, policy.network().encoder().has_torso(), options.kernel, set, why_not_fused(options))),
+      kernels_(choose_kernels(policy, policy.network().encoder().has_torso(), options, set, why_not_fused(options))),
       epsilon_(options.first_epsilon) {
   if (!kernels_.fused) return;
   const std::int64_t rows = options.batch_size / member_.replica.placement().shards;

@@ -10,8 +10,9 @@
 #include <utility>
 
 #include "tandem/base/cpu.h"
+#include "tandem/base/error.h"
 #include "tandem/base/text.h"
-#include "tandem/rl/algo/learning_options.h"
+#include "tandem/rl/algo/off_policy/off_policy_options.h"
 #include "tandem/rl/policy/policy.h"
 
 namespace tandem::rl {
@@ -23,15 +24,27 @@ struct KernelChoice {
 };
 
 /// Kernels serve policies on the CPU whose networks read features alone. `why_not`: what else speaks against them, in a
-/// clause; or empty.
-[[nodiscard]] inline KernelChoice choose_kernels(const ActorCritic& policy, bool has_torso, LossKernel wanted,
-                                                 InstructionSet set, std::string why_not = {}) {
+/// clause; or empty. Throws ConfigError when options.compute asks for products that there are not: nobody who asked for
+/// bfloat16 is given something else.
+[[nodiscard]] inline KernelChoice choose_kernels(const ActorCritic& policy, bool has_torso,
+                                                 const OffPolicyOptions& options, InstructionSet set,
+                                                 std::string why_not = {}) {
   std::string why = std::move(why_not);
-  if (wanted == LossKernel::kOff) why = "kernel is off";
+  if (options.kernel == LossKernel::kOff) why = "kernel is off";
   if (has_torso) why = "the policy has convolutions";
   if (!policy.parameters().front().is_cpu()) why = "the policy does not lie on the CPU";
-  if (why.empty())
-    return {.fused = true, .sentence = concat("losses and gradients by fused kernels (", name_of(set), ")")};
+  const bool is_rounded = options.compute != Compute::kFloat32;
+  if (why.empty()) {
+    require_compute(options.compute, set);
+    return {.fused = true,
+            .sentence = concat("losses and gradients by fused kernels (", name_of(set),
+                               is_rounded ? concat(", products of ", name_of(options.compute)) : "", ")")};
+  }
+  if (is_rounded) {
+    throw ConfigError(concat("compute ", name_of(options.compute),
+                             ": the fused kernels alone have it, and they do not ", "serve this run: ", why,
+                             "; use float32"));
+  }
   return {.fused = false, .sentence = concat("losses and gradients by autograd, not by fused kernels: ", why)};
 }
 

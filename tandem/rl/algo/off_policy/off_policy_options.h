@@ -11,6 +11,7 @@
 #include "tandem/base/text.h"
 #include "tandem/rl/algo/learning_options.h"
 #include "tandem/rl/algo/schedule.h"
+#include "tandem/rl/policy/kernels/compute.h"
 
 namespace tandem::rl {
 
@@ -50,6 +51,9 @@ struct OffPolicyOptions {
   double priority_alpha = 0, priority_beta = 0.4;
   // Kernels for losses and gradients where there are some; kRecorded is none of the choices here.
   LossKernel kernel = LossKernel::kAuto;
+  // What the kernels' products of matrices multiply while learning; what acts multiplies float32. Those of bfloat16
+  // need the kernels and a processor that has them.
+  Compute compute = Compute::kFloat32;
   // Seconds that a step of an env group may take.
   std::int64_t stall_timeout = 300;
 

@@ -29,6 +29,18 @@ DqnOptions many_options() {
   return options;
 }
 
+// The products of bfloat16 where this processor has them; layers of 32 units are the smallest that use them.
+OffPolicySetup rounded_td3(SmallOffPolicy run) {
+  run.networks.hidden = {32, 32};
+  Td3Options options;
+  try {
+    require_compute(Compute::kBfloat16, detect_instruction_set());
+    options.compute = Compute::kBfloat16;
+  } catch (const ConfigError&) {  // then these are larger networks once more
+  }
+  return small_td3(run, options);
+}
+
 struct Kind {
   const char* name;
   std::function<OffPolicySetup(const SmallOffPolicy&)> make;
@@ -49,6 +61,7 @@ const std::vector<Kind> kKinds{
        options.noise_correlation = 0.9;
        return small_td3(run, options);
      }},
+    {"td3 in bfloat16", [](const SmallOffPolicy& run) { return rounded_td3(run); }},
     {"dqn", [](const SmallOffPolicy& run) { return small_dqn(run); }},
     {"dqn with many options", [](const SmallOffPolicy& run) { return small_dqn(run, many_options()); }},
 };

@@ -41,7 +41,7 @@ Td3::Td3(learner::Member member, Td3Policy& policy, const NetworkOptions& networ
       actor_target_(member_.replica.parameters(), "actor", copies_.actor),
       critics_target_(member_.replica.parameters(), "critics", copies_.critics),
       options_(options),
-      kernels_(choose_kernels(policy, policy.actor().encoder().has_torso(), options.kernel, set)) {
+      kernels_(choose_kernels(policy, policy.actor().encoder().has_torso(), options, set)) {
   if (!kernels_.fused) return;
   const std::int64_t rows = options.batch_size / member_.replica.placement().shards;
   fused_ = std::make_unique<FusedTd3>(policy_, copies_, rows, options_, set);

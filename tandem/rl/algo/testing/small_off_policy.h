@@ -19,10 +19,9 @@ struct SmallOffPolicy {
   std::string env = "Pendulum-v1";
   int shards = 4;
   int replicas = 1;
+  // One hidden layer keeps a step far below a millisecond, by autograd, too.
+  NetworkOptions networks = {.hidden = {16}};
 };
-
-/// One hidden layer keeps a step far below a millisecond, by autograd, too.
-inline const NetworkOptions kSmallNetworks{.hidden = {16}};
 
 /// A setup that lacks its algorithm. The replay is small enough that a few updates overwrite it, and learning starts
 /// within the first one.
@@ -44,12 +43,13 @@ inline OffPolicySetup small_off_policy(const SmallOffPolicy& run, OffPolicyOptio
 
 /// The algorithm's own parts of a setup. `Agent` is made of a `Policy`, which is made of what `make` returns.
 template <typename Agent, typename Policy, typename Options, typename Make>
-OffPolicySetup with_agent(OffPolicySetup setup, const Options& options, const Make& make) {
+OffPolicySetup with_agent(OffPolicySetup setup, const NetworkOptions& networks, const Options& options,
+                          const Make& make) {
   setup.learning_rate = options.learning_rate;
   setup.make_policy = make;
   setup.set_optimizers = [options](learner::TeamOptions& team) { Agent::set_optimizers(options, team); };
-  setup.make_agent = [options](learner::Member member, ActorCritic& policy) {
-    return std::make_unique<Agent>(std::move(member), dynamic_cast<Policy&>(policy), kSmallNetworks, options,
+  setup.make_agent = [options, networks](learner::Member member, ActorCritic& policy) {
+    return std::make_unique<Agent>(std::move(member), dynamic_cast<Policy&>(policy), networks, options,
                                    detect_instruction_set());
   };
   return setup;
@@ -57,27 +57,29 @@ OffPolicySetup with_agent(OffPolicySetup setup, const Options& options, const Ma
 
 /// SAC, TD3 and DQN with options of the test's own; counts are those of small_off_policy().
 inline OffPolicySetup small_sac(const SmallOffPolicy& run, const SacOptions& options = {}) {
-  return with_agent<Sac, SacPolicy>(
-      small_off_policy(run, options), options, [options](const Spec& spec, at::Generator generator) {
-        return std::make_shared<SacPolicy>(spec, kSmallNetworks, options.critics, options.first_temperature(),
-                                           std::move(generator));
-      });
+  return with_agent<Sac, SacPolicy>(small_off_policy(run, options), run.networks, options,
+                                    [options, networks = run.networks](const Spec& spec, at::Generator generator) {
+                                      return std::make_shared<SacPolicy>(spec, networks, options.critics,
+                                                                         options.first_temperature(),
+                                                                         std::move(generator));
+                                    });
 }
 
 inline OffPolicySetup small_td3(const SmallOffPolicy& run, const Td3Options& options = {}) {
-  return with_agent<Td3, Td3Policy>(
-      small_off_policy(run, options), options, [options](const Spec& spec, at::Generator generator) {
-        return std::make_shared<Td3Policy>(spec, kSmallNetworks, options.critics, options.exploration_noise,
-                                           std::move(generator));
-      });
+  return with_agent<Td3, Td3Policy>(small_off_policy(run, options), run.networks, options,
+                                    [options, networks = run.networks](const Spec& spec, at::Generator generator) {
+                                      return std::make_shared<Td3Policy>(spec, networks, options.critics,
+                                                                         options.exploration_noise,
+                                                                         std::move(generator));
+                                    });
 }
 
 inline OffPolicySetup small_dqn(SmallOffPolicy run, const DqnOptions& options = {}) {
   if (run.env == "Pendulum-v1") run.env = "CartPole-v1";
-  return with_agent<Dqn, DqnPolicy>(
-      small_off_policy(run, options), options, [options](const Spec& spec, at::Generator generator) {
-        return std::make_shared<DqnPolicy>(spec, kSmallNetworks, options, std::move(generator));
-      });
+  return with_agent<Dqn, DqnPolicy>(small_off_policy(run, options), run.networks, options,
+                                    [options, networks = run.networks](const Spec& spec, at::Generator generator) {
+                                      return std::make_shared<DqnPolicy>(spec, networks, options, std::move(generator));
+                                    });
 }
 
 }  // namespace tandem::rl::testing

@@ -9,28 +9,11 @@
 // Threads: any; loops write to the caller's memory alone.
 #pragma once
 #include <cstdint>
-#include <string_view>
 
-#include "tandem/base/cpu.h"
+#include "tandem/rl/policy/kernels/compute.h"
 #include "tandem/rl/policy/kernels/mlp_kernels.h"
 
 namespace tandem::rl {
-
-/// The numbers that products of matrices multiply. Sums, activations, parameters and gradients are float32 in all of
-/// them. Layers with fewer than 32 inputs or outputs multiply float32 in all of them, too.
-enum class Compute {
-  kFloat32,
-  kBfloat16,       // by AVX-512 BF16
-  kBfloat16Tiles,  // by AMX
-};
-
-/// "float32", "bfloat16", "bfloat16_tiles".
-[[nodiscard]] const char* name_of(Compute compute);
-/// The Compute of that name. Throws ConfigError listing the names.
-[[nodiscard]] Compute compute(std::string_view name);
-/// Throws ConfigError that names what is missing when this processor, its operating system or `set`, which must be
-/// kAvx512, cannot multiply so. The first call for kBfloat16Tiles asks Linux for the tiles' memory, for the process.
-void require_compute(Compute compute, InstructionSet set);
 
 /// C[m, n] = start[m, n] + sum over k of A[m, k] B[k, n].
 struct PairProduct {
