@@ -6,6 +6,7 @@
 
 #include "tandem/base/error.h"
 #include "tandem/base/testing/message_of.h"
+#include "tandem/rl/env/goal_rewards.h"
 #include "tandem/rl/env/restarting_envs.h"
 #include "tests/isolated/both.h"
 
@@ -47,6 +48,7 @@ const std::vector<Task>& tasks() {
                                      {"MaskedCartPole-v1"},
                                      {"Pendulum-v1"},
                                      {"RepeatPrevious-v0"},
+                                     {"BitFlipping-v0", {}, {{"bits", "3"}}},
                                      {"Coin-v0", {GOOD_PLUGIN}},
                                      {"Troubled-v0", {TROUBLED_PLUGIN}, {{"at", "linear(1, 1000)"}}}};
   return all;
@@ -96,6 +98,32 @@ TEST(IsolatedEnvsTest, EnvironmentsThatThrowAreMadeAnewAsInThisProcess) {
   const std::string message = until_none_is_left(outside);
   EXPECT_EQ(message, until_none_is_left(inside));
   EXPECT_THAT(message, HasSubstr("which is all that env_restarts allows"));
+}
+
+// Rewards and ends of two steps: one that has reached its goal, one that has not.
+std::string told_of_goals(EnvGroup& group) {
+  const std::vector<float> achieved{1, 0, 1, 0}, desired{1, 0, 1, 1};
+  std::vector<double> reward(2);
+  std::vector<std::uint8_t> terminated{0, 1};
+  goal_rewards_of(group)->reward_goals({.rows = 2,
+                                        .achieved = reinterpret_cast<const std::byte*>(achieved.data()),
+                                        .desired = reinterpret_cast<const std::byte*>(desired.data()),
+                                        .reward = reward.data(),
+                                        .terminated = terminated.data()});
+  return concat(joined(reward), "; ", joined(std::vector<int>(terminated.begin(), terminated.end())));
+}
+
+TEST(IsolatedEnvsTest, GoalsAreWorthWhatTheyAreInThisProcess) {
+  const Task task{"BitFlipping-v0", {}, {{"bits", "2"}}};
+  for (const auto& budget : {std::shared_ptr<RestartBudget>(), std::make_shared<RestartBudget>(2)}) {
+    Stepped group(isolated(task, 3, budget));
+    group.reset();
+    group.step();
+    EXPECT_EQ(told_of_goals(group.group()), "0, -1; 1, 0");
+    group.step();
+  }
+  Stepped without(isolated({"CartPole-v1"}, 1));
+  EXPECT_EQ(goal_rewards_of(without.group()), nullptr);
 }
 
 TEST(IsolatedEnvsTest, AStateThatDoesNotFitIsACheckpointErrorOfTheWorker) {

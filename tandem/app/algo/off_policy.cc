@@ -10,12 +10,16 @@
 #include "tandem/app/train/build_run.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/rl/env/goal_rewards.h"
 
 namespace tandem::app {
 
 template <>
 inline constexpr auto kChoices<rl::Compute> = words_up_to<rl::Compute::kBfloat16Tiles>("float32", "bfloat16",
                                                                                        "bfloat16_tiles");
+template <>
+inline constexpr auto kChoices<rl::Hindsight> = words_up_to<rl::Hindsight::kEpisode>("none", "future", "final",
+                                                                                     "episode");
 
 namespace {
 
@@ -65,6 +69,12 @@ void add_off_policy_options(const OptionSection& given, rl::OffPolicyOptions& op
       .add("priority_beta", options.priority_beta,
            "How far weights make up for that at first; they do so wholly at the end of the run.")
       .within(0, 1);
+  section.add("hindsight", options.hindsight,
+              "Environments with goals: rows are learned from as if they had sought what was achieved in a later step "
+              "of their episode (future), its last one (final) or any of its steps (episode); none: as they are.");
+  section
+      .add("hindsight_goals", options.hindsight_goals, "Of so many rows and one, all but the one are learned from so.")
+      .within(1, 1000);
   section.add(
       "kernel", options.kernel,
       "auto: fused kernels for losses and gradients where there are some, else as off; off: tensor operations and "
@@ -102,6 +112,9 @@ void OffPolicyAlgorithm::check(Rules& rules) const {
   if (off_policy_options(rules.options()).kernel == rl::LossKernel::kRecorded)
     rules.fault(section() + ".kernel", "passes of this algorithm are not recorded so far; use auto or off");
   check_compute(rules);
+  const Option& goals = table.at(section() + ".hindsight_goals");
+  if (off_policy_options(rules.options()).hindsight == rl::Hindsight::kNone && goals.text() != goals.default_text())
+    rules.fault(section() + ".hindsight_goals", concat("has no effect without ", section(), ".hindsight"));
   if (!sync::is_lockstep(rules.options().strategy) && rules.replicas() > 1) {
     rules.fault("strategy", concat("all ", rules.replicas(), " replicas make each step; use replicated, divided or ",
                                    "parameter_server, or one replica"));
@@ -130,13 +143,23 @@ std::vector<OptionCheck> OffPolicyAlgorithm::checks(const CheckPlace& place) con
               place.environments, "env", [](const TrainOptions&) { return true; },
               "which are not learned from a replay so far; use ppo, dd_ppo, impala or appo"),
           environment_check(place.environments, "env",
-                            [this](const TrainOptions&, const rl::Spec& spec) { check_actions(spec); }),
+                            [this](const TrainOptions& options, const rl::Spec& spec) {
+                              check_actions(spec);
+                              check_goals(options, spec);
+                            }),
           {section() + ".replay_folder", [this](const TrainOptions& options) {
              const auto folder = off_policy_options(options).replay_folder;
              std::error_code ignored;
              if (folder && !std::filesystem::is_directory(*folder, ignored))
                throw ConfigError(concat(folder->string(), " is no folder; name one on a disk that has room"));
            }}};
+}
+
+// Whether rewards follow from goals only the environments themselves can tell, when they are made.
+void OffPolicyAlgorithm::check_goals(const TrainOptions& options, const rl::Spec& spec) const {
+  if (off_policy_options(options).hindsight == rl::Hindsight::kNone) return;
+  if (const std::string why = rl::why_no_goals(spec); !why.empty())
+    throw ConfigError(concat(section(), ".hindsight needs an environment with goals, and ", spec.id, " ", why));
 }
 
 BatchSize OffPolicyAlgorithm::batch_size(const TrainOptions& options) const {

@@ -40,6 +40,9 @@ class OffPolicyAlgorithm : public Algorithm {
 
   /// Whether products of options.compute can be had.
   void check_compute(Rules& rules) const;
+  /// Throws ConfigError where there is hindsight and the environment has no goals.
+  void check_goals(const TrainOptions& options, const rl::Spec& spec) const;
+
   /// `its` with the counts that every algorithm has.
   [[nodiscard]] static rl::OffPolicyOptions with_counts(const TrainOptions& options, rl::OffPolicyOptions its);
 };

@@ -25,6 +25,7 @@
 #include "tandem/rl/env/env_group.h"
 #include "tandem/rl/env/env_metrics.h"
 #include "tandem/rl/env/env_options.h"
+#include "tandem/rl/env/goal_rewards.h"
 #include "tandem/rl/env/observation_writer.h"
 #include "tandem/rl/env/state_bytes.h"
 #include "tandem/rl/env/steps_by_row.h"
@@ -33,7 +34,7 @@ namespace tandem::rl {
 
 /// A group of environments of the user's struct `Env`.
 template <typename Env>
-class EnvGroupOf final : public EnvGroup, public StepsByRow {
+class EnvGroupOf final : public EnvGroup, public StepsByRow, public GoalRewards {
   static_assert(TellsItsSpec<Env>, "an environment needs a member `tandem::rl::Spec spec() const` (static is fine)");
   static_assert(DrawsItself<Env> || !HasRender<Env>,
                 "render() of an environment is `void render(tandem::rl::Canvas& canvas) const`");
@@ -153,6 +154,13 @@ class EnvGroupOf final : public EnvGroup, public StepsByRow {
   /// Costs a look at an empty function at each episode's end while nobody watches, and nothing in a step.
   void watch_ends(std::function<void(int env)> at_end) override { at_end_ = std::move(at_end); }
 
+  /// Known when compiling: the struct has compute_reward(). The first environment answers for all.
+  [[nodiscard]] bool can_reward_goals() const override { return HasGoalReward<Env>; }
+  void reward_goals(const GoalRows& rows) override {
+    if constexpr (HasGoalReward<Env>)
+      guarded(0, EnvCall::kReward, [&] { reward_rows_of(std::as_const(*slots_.front().env), spec_, rows); });
+  }
+
   /// The e-th environment, for programs that look inside their own. The reference is valid as long as the group. An
   /// environment changes in every step, so it is looked at between steps.
   [[nodiscard]] const Env& env(int e) const { return *slots_[static_cast<std::size_t>(e)].env; }
@@ -269,6 +277,7 @@ class EnvGroupOf final : public EnvGroup, public StepsByRow {
                                                             .mask = MasksActions<Env>});
     const auto take = [&](std::vector<std::string> more) { faults.insert(faults.end(), more.begin(), more.end()); };
     take(observation_faults<FirstObservation<Env>>(spec_));
+    take(goal_faults<Env>(spec_));
     if constexpr (!std::is_same_v<FirstObservation<Env>, NextObservation<Env>>) {
       take(observation_faults<NextObservation<Env>>(spec_));
     }

@@ -25,6 +25,7 @@
 //          called for videos alone, after reset() and after each step, also after one that ended the episode. It must
 //          change nothing and draw no random numbers: a video shows what is played without it.
 // optional static options() and configure(): parameters that are set from outside (env_options.h).
+// optional compute_reward() and compute_terminated(): rewards and ends that follow from goals (goal_rewards.h).
 // optional static metrics(): numbers that a run reports beside the return (env_metrics.h).
 // optional action_mask(std::span<std::uint8_t> allowed) const, with spec().has_action_mask: writes 1 for each option
 //          that may be chosen now and 0 for the others, the options of a MultiDiscrete one choice after the other.

@@ -68,6 +68,7 @@ std::string describe_call(const Spec& spec, EnvCall call, std::size_t env, std::
   return concat(who, call == EnvCall::kReset    ? " in reset(): "
                      : call == EnvCall::kRender ? " in render(): "
                      : call == EnvCall::kSave   ? " in save(): "
+                     : call == EnvCall::kReward ? " in compute_reward(): "
                                                 : " in load(): ");
 }
 

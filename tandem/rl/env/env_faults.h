@@ -39,7 +39,7 @@ struct StructForms {
 [[nodiscard]] std::vector<std::string> struct_faults(const Spec& spec, const StructForms& forms);
 
 /// The call into user code during which an error happened. The message names it in words.
-enum class EnvCall { kReset, kStep, kSave, kLoad, kRender };
+enum class EnvCall { kReset, kStep, kSave, kLoad, kRender, kReward };
 
 /// The beginning of an error's message: "Mine-v0: environment 3 of 64 in step 17 of its episode: ". `elapsed_steps` are
 /// those before the step that failed, so steps count from 1 in the message.

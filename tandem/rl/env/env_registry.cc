@@ -10,6 +10,7 @@
 #include "tandem/base/library/shared_object.h"
 #include "tandem/base/text.h"
 #include "tandem/rl/env/mujoco/mujoco_envs.h"
+#include "tandem/rl/env/native/bit_flipping.h"
 #include "tandem/rl/env/native/catch.h"
 #include "tandem/rl/env/native/classic_group.h"
 #include "tandem/rl/env/native/kuhn_poker.h"
@@ -162,6 +163,7 @@ EnvRegistry EnvRegistry::native() {
     registry.add({make(1)->spec(), make, "tandem"});
   }
   for (const auto& make : {make_masked_cartpole, make_masked_pendulum}) registry.add({make(1)->spec(), make, "tandem"});
+  registry.add(of_tandem(entry_of<BitFlipping>()));
   registry.add(of_tandem(entry_of<Catch>()));
   registry.add(of_tandem(entry_of<RepeatPrevious>()));
   registry.add(of_tandem(entry_of<MultiAgentCartPole>()));

@@ -148,8 +148,8 @@ class EnvRegistry {
  public:
   /// A registry without any environment.
   EnvRegistry() = default;
-  /// Tandem's own: CartPole-v1, Acrobot-v1, MountainCar-v0, MountainCarContinuous-v0, Pendulum-v1, Catch-v0 and the
-  /// environments of memory_envs.h; with several agents MultiAgentCartPole-v0 and KuhnPoker-v0.
+  /// Tandem's own: CartPole-v1, Acrobot-v1, MountainCar-v0, MountainCarContinuous-v0, Pendulum-v1, Catch-v0,
+  /// BitFlipping-v0 and the environments of memory_envs.h; with several agents MultiAgentCartPole-v0 and KuhnPoker-v0.
   [[nodiscard]] static EnvRegistry native();
 
   /// Adds a user's struct (env_concepts.h), a class that steps many at once (simulator_group.h) or an EnvGroup of a

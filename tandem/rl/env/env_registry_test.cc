@@ -35,7 +35,7 @@ struct Dice {
 };
 
 // Those that Tandem brings along.
-const std::size_t kNative = 9 + mujoco_entries().size();
+const std::size_t kNative = 10 + mujoco_entries().size();
 
 // Without MuJoCo's, which has tests of its own (mujoco/mujoco_envs_test.cc).
 std::vector<std::string> ids(const EnvRegistry& registry) {
@@ -48,9 +48,9 @@ std::vector<std::string> ids(const EnvRegistry& registry) {
 
 TEST(EnvRegistryTest, TheNativeOnesAreThereInTheOrderOfTheirNames) {
   const EnvRegistry registry = EnvRegistry::native();
-  EXPECT_THAT(ids(registry),
-              ElementsAre("Acrobot-v1", "CartPole-v1", "Catch-v0", "MaskedCartPole-v1", "MaskedPendulum-v1",
-                          "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1", "RepeatPrevious-v0"));
+  EXPECT_THAT(ids(registry), ElementsAre("Acrobot-v1", "BitFlipping-v0", "CartPole-v1", "Catch-v0", "MaskedCartPole-v1",
+                                         "MaskedPendulum-v1", "MountainCar-v0", "MountainCarContinuous-v0",
+                                         "Pendulum-v1", "RepeatPrevious-v0"));
   for (const std::string& id : ids(registry)) {
     const auto group = registry.make(id, 3);
     EXPECT_EQ(group->spec().id, id);

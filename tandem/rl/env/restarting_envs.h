@@ -18,6 +18,7 @@
 
 #include "tandem/base/mutex.h"
 #include "tandem/rl/env/env_group.h"
+#include "tandem/rl/env/goal_rewards.h"
 
 namespace tandem::rl {
 
@@ -61,7 +62,7 @@ struct EnvOrigin {
 [[nodiscard]] std::string no_restart_is_left(const std::string& what, std::int64_t limit);
 
 /// A group that looks like the one that `make` makes, and lives on when environments fail.
-class RestartingEnvs final : public EnvGroup {
+class RestartingEnvs final : public EnvGroup, public GoalRewards {
  public:
   /// Makes a group of so many environments. It is called again, with a count of 1, for each restart, on the thread that
   /// steps the group.
@@ -87,6 +88,9 @@ class RestartingEnvs final : public EnvGroup {
   }
   /// All environments are of one kind, so the first answers for all.
   [[nodiscard]] bool can_save() const override { return envs_.front().group->can_save(); }
+  [[nodiscard]] bool can_reward_goals() const override { return goal_rewards_of(*envs_.front().group) != nullptr; }
+  /// A failure here is thrown: it is none of a step.
+  void reward_goals(const GoalRows& rows) override { goal_rewards_of(*envs_.front().group)->reward_goals(rows); }
   /// The state holds the seeds and failures of all environments, but not what is left of the budget.
   [[nodiscard]] std::vector<std::byte> save() const override;
   /// A failure here is not restarted: it is thrown, as CheckpointError where the bytes do not fit.

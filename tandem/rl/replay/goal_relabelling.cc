@@ -4,18 +4,9 @@
 #include <utility>
 
 namespace tandem::rl {
-namespace {
-
-std::size_t leaf_called(const Spec& spec, const char* name) {
-  return static_cast<std::size_t>(std::ranges::find(spec.observation, name, &Leaf::name) - spec.observation.begin());
-}
-
-}  // namespace
 
 GoalRelabelling::GoalRelabelling(const Spec& spec, HindsightOptions options)
-    : options_(std::move(options)),
-      achieved_(leaf_called(spec, "achieved_goal")),
-      desired_(leaf_called(spec, "desired_goal")) {}
+    : options_(std::move(options)), achieved_(goal_leaves(spec).achieved), desired_(goal_leaves(spec).desired) {}
 
 void GoalRelabelling::relabel(const StepStore& store, std::span<const DrawnRow> rows, Philox& random,
                               DrawnWindows& windows) {

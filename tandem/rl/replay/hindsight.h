@@ -5,27 +5,15 @@
 // shape, as Gymnasium-Robotics' have. Source: Andrychowicz et al., "Hindsight experience replay" (2017).
 // Threads: plain values; the function is called on the thread of ReplayPart::sample().
 #pragma once
-#include <cstddef>
-#include <cstdint>
 #include <functional>
+
+#include "tandem/rl/env/goal_rewards.h"
 
 namespace tandem::rl {
 
-/// Steps whose desired goal was replaced, to be rewarded anew. `achieved` and `desired` are [rows, bytes of the leaf]
-/// as stored: the goal that the step reached, and the one that now counts.
-struct GoalRows {
-  std::int64_t rows = 0;
-  const std::byte* achieved = nullptr;
-  const std::byte* desired = nullptr;
-  /// [rows]: to be written.
-  double* reward = nullptr;
-  /// [rows], 0 or 1: holds what the environment said for its own goal. The function changes it where the end of the
-  /// task depends on the goal. A step at which the episode ended all the same counts as truncated when the function
-  /// writes 0: its last observation bootstraps.
-  std::uint8_t* terminated = nullptr;
-};
-
-/// The environment's rule for rewards. It must not depend on anything else, and must not throw.
+/// The environment's rule for rewards, which depends on nothing else. A step at which the episode ended counts as
+/// truncated when the function writes that it did not terminate: its last observation bootstraps. What the function
+/// throws passes through sample(), and the draw is lost.
 using GoalReward = std::function<void(const GoalRows&)>;
 
 /// Whose achieved goal becomes the desired one. kFuture: that of a step of the same episode drawn from this one on;

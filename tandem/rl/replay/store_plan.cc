@@ -122,22 +122,13 @@ void number_faults(int envs, const ReplayOptions& options, std::vector<std::stri
 
 void goal_faults(const Spec& spec, const ReplayOptions& options, std::vector<std::string>& faults) {
   if (!options.hindsight) return;
-  const auto leaf_of = [&](const char* name) { return std::ranges::find(spec.observation, name, &Leaf::name); };
-  const auto achieved = leaf_of("achieved_goal"), desired = leaf_of("desired_goal");
-  if (achieved == spec.observation.end() || desired == spec.observation.end()) {
-    faults.push_back(concat("replay: hindsight needs the leaves achieved_goal and desired_goal; ", spec.id, " has ",
-                            joined(spec.observation, [](const Leaf& leaf) { return leaf.name; })));
-  } else {
-    if (achieved->type != desired->type || achieved->shape != desired->shape) {
-      faults.push_back(concat("replay: hindsight needs goals that are alike; ", spec.id, " has ", describe(*achieved),
-                              " and ", describe(*desired)));
-    }
-    if (options.leaves.size() == spec.observation.size()) {
-      const LeafStorage& one = options.leaves[static_cast<std::size_t>(achieved - spec.observation.begin())];
-      const LeafStorage& other = options.leaves[static_cast<std::size_t>(desired - spec.observation.begin())];
-      if (one.frames != 1 || other.frames != 1 || one.numbers != other.numbers)
-        faults.emplace_back("replay: hindsight needs goals that are stored alike, and no stacks of frames");
-    }
+  if (const std::string why = why_no_goals(spec); !why.empty()) {
+    faults.push_back(concat("replay: hindsight needs an environment with goals; ", spec.id, " ", why));
+  } else if (options.leaves.size() == spec.observation.size()) {
+    const GoalLeaves goals = goal_leaves(spec);
+    const LeafStorage &one = options.leaves[goals.achieved], &other = options.leaves[goals.desired];
+    if (one.frames != 1 || other.frames != 1 || one.numbers != other.numbers)
+      faults.emplace_back("replay: hindsight needs goals that are stored alike, and no stacks of frames");
   }
   if (options.kept_ends != KeptEnds::kAll)
     faults.emplace_back("replay: hindsight needs the goal that an episode ended with; set kept_ends to all");

@@ -29,13 +29,18 @@ std::uint64_t replay_seed(std::uint64_t run_seed, int shard) {
   return derive_seed(run_seed, SeedPurpose::kReplay, static_cast<std::uint64_t>(shard));
 }
 
-// Leaves that policies see narrowed, and not normalised before, need no more digits in the replay than they see.
-ReplayOptions stored_as_needed(const Spec& spec, ReplayOptions options, bool is_normalized) {
+// Leaves that policies see narrowed, and not normalised before, need no more digits in the replay than they see, but
+// for goals.
+ReplayOptions stored_as_needed(EnvGroup& group, const ExperienceOptions& worker) {
+  const Spec& spec = group.spec();
+  ReplayOptions options = worker.replay;
   options.leaves.resize(spec.observation.size());
   for (std::size_t leaf = 0; leaf < spec.observation.size(); ++leaf) {
-    if (spec.observation[leaf].type == ElementType::kFloat64 && !is_normalized)
+    if (spec.observation[leaf].type == ElementType::kFloat64 && !worker.normalizer.observations)
       options.leaves[leaf].numbers = StoredNumbers::kFloat32;
   }
+  options.hindsight = hindsight_of(group, worker.hindsight, worker.hindsight_goals);
+  keep_for_hindsight(spec, group.size(), options);
   return options;
 }
 
@@ -53,8 +58,7 @@ ExperienceWorker::ExperienceWorker(std::unique_ptr<EnvGroup> group, std::unique_
       options_(std::move(options)),
       rows_(group_->size()),
       first_env_(first_env),
-      part_(group_->spec(), rows_, stored_as_needed(spec(), options_.replay, options_.normalizer.observations),
-            replay_seed(run_seed, shard)),
+      part_(group_->spec(), rows_, stored_as_needed(*group_, options_), replay_seed(run_seed, shard)),
       chance_(replay_seed(run_seed, shard), kChanceStream),
       noise_(replay_seed(run_seed, shard), kNoiseStream),
       episodes_(rows_, first_env),
@@ -80,6 +84,7 @@ ExperienceWorker::ExperienceWorker(std::unique_ptr<EnvGroup> group, std::unique_
     mask_ = at::ones({rows_, mask_elements(spec().action)}, at::kByte);
     arrays_.action_mask = mask_.data_ptr<std::uint8_t>();
   }
+  if (options_.hindsight != Hindsight::kNone) goals_.emplace(*group_);
   arrays_.reward = reward_.data();
   arrays_.terminated = terminated_.data();
   arrays_.truncated = truncated_.data();
@@ -122,6 +127,7 @@ void ExperienceWorker::step(Chooser chooser, const Normalizers& frozen) {
     const KeptRounding kept;
     group_->step(taken, arrays_);
   }
+  if (goals_) goals_->look_at(arrays_);
   // Back in the policy's units.
   if (!box_.empty()) taken.box = box_.data();
   part_.append(taken, arrays_);
@@ -189,7 +195,8 @@ void ExperienceWorker::show(const std::vector<at::Tensor>& raw, const std::vecto
   }
 }
 
-// Leaves that are normalised are drawn as they were stored; all others go straight to where they are wanted.
+// Leaves that are normalised, and goals that are stored with more digits than policies see, are drawn as they were
+// stored; all others go straight to where they are wanted.
 void ExperienceWorker::make_draw_memory(std::int64_t rows, TransitionRows& into) {
   const auto count = static_cast<std::size_t>(rows);
   for (auto* each : {&reward_drawn_, &discount_drawn_, &weight_drawn_}) each->resize(count);
@@ -198,8 +205,9 @@ void ExperienceWorker::make_draw_memory(std::int64_t rows, TransitionRows& into)
   raw_.clear();
   raw_next_.clear();
   for (std::size_t leaf = 0; leaf < into.observation.size(); ++leaf) {
-    const bool is_raw = options_.normalizer.observations;
     const Leaf& stored = part_.leaves()[leaf];
+    const bool is_raw =
+        options_.normalizer.observations || scalar_type(stored.type) != into.observation[leaf].scalar_type();
     const auto raw = [&] { return at::zeros(with_rows({rows}, stored), scalar_type(stored.type)); };
     raw_.push_back(is_raw ? raw() : into.observation[leaf]);
     raw_next_.push_back(is_raw ? raw() : into.next_observation[leaf]);

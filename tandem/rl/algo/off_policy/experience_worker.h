@@ -17,6 +17,7 @@
 
 #include "tandem/base/philox.h"
 #include "tandem/concurrency/stall_watch.h"
+#include "tandem/rl/algo/off_policy/hindsight_goals.h"
 #include "tandem/rl/algo/off_policy/transitions.h"
 #include "tandem/rl/env/env_group.h"
 #include "tandem/rl/policy/actor/actor.h"
@@ -37,6 +38,9 @@ enum class Chooser {
 /// Fixed for the worker's life.
 struct ExperienceOptions {
   ReplayOptions replay = {};
+  // As OffPolicyOptions has them.
+  Hindsight hindsight = Hindsight::kNone;
+  int hindsight_goals = 4;
   NormalizerOptions normalizer = {};
   // The discount of the returns whose spread scales rewards.
   double gamma = 0.99;
@@ -49,7 +53,8 @@ class ExperienceWorker {
   using Resumed = GroupWorker::Resumed;
 
   /// `shard`: its number in the run, from which and `run_seed` its random streams follow. `first_env`: number in the
-  /// run of the group's first environment. Throws ConfigError when a leaf cannot be normalised or the replay cannot be.
+  /// run of the group's first environment. Throws ConfigError when a leaf cannot be normalised, the replay cannot be or
+  /// the environment does not suit hindsight.
   ExperienceWorker(std::unique_ptr<EnvGroup> group, std::unique_ptr<Actor> explorer, ExperienceOptions options,
                    std::uint64_t run_seed, int shard, int first_env);
 
@@ -58,7 +63,8 @@ class ExperienceWorker {
 
   /// Begins an update, whose moments and episodes are told by append_results().
   void begin_update();
-  /// One step of all environments, which the replay remembers. Throws EnvError.
+  /// One step of all environments, which the replay remembers. Throws EnvError, and ConfigError for an environment
+  /// whose rewards do not follow from its goals where there is hindsight.
   void step(Chooser chooser, const Normalizers& frozen);
   /// The policy's parameters have changed.
   void refresh() { explorer_->refresh(); }
@@ -100,6 +106,7 @@ class ExperienceWorker {
   const ExperienceOptions options_;
   const int rows_, first_env_;
   ReplayPart part_;
+  std::optional<GoalCheck> goals_;  // with hindsight
   // The choices of chance and the losses' noise have a stream each.
   Philox chance_, noise_;
   // Told and cleared by append_results().

@@ -15,6 +15,9 @@
 
 namespace tandem::rl {
 
+/// Whose achieved goal takes the place of the desired one in rows of environments with goals (rl/replay/hindsight.h).
+enum class Hindsight { kNone, kFuture, kFinal, kEpisode };
+
 /// Sampling and learning take turns: each environment makes `train_every` steps, then there are `gradient_steps`
 /// updates of rows drawn from the replay. Counts are totals over all shards, each of which has an equal part of them:
 /// of the environments, of the replay and of the rows of an update.
@@ -49,6 +52,10 @@ struct OffPolicyOptions {
   // Proportional prioritisation (Schaul et al. 2016): rows are drawn with a probability proportional to their last
   // error to this power; 0: all alike. `priority_beta` corrects for it, and grows to 1 over the run.
   double priority_alpha = 0, priority_beta = 0.4;
+  // Hindsight experience replay (Andrychowicz et al. 2017): of hindsight_goals + 1 rows all but one are learned from as
+  // if they had sought a goal that was achieved.
+  Hindsight hindsight = Hindsight::kNone;
+  int hindsight_goals = 4;
   // Kernels for losses and gradients where there are some; kRecorded is none of the choices here.
   LossKernel kernel = LossKernel::kAuto;
   // What the kernels' products of matrices multiply while learning; what acts multiplies float32. Those of bfloat16

@@ -95,6 +95,8 @@ void OffPolicyRun::build_workers(const std::vector<sync::Placement>& placements)
   const std::int64_t rows = options.batch_size / setup_.shards;
   ExperienceOptions experience{
       .replay = {.rows = options.replay_size / setup_.shards, .n_step = options.n_step, .gamma = options.gamma},
+      .hindsight = options.hindsight,
+      .hindsight_goals = options.hindsight_goals,
       .normalizer = setup_.normalizer,
       .gamma = options.gamma};
   if (options.replay_folder)

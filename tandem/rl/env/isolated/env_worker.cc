@@ -17,6 +17,7 @@
 #include "tandem/base/rounding.h"
 #include "tandem/base/text.h"
 #include "tandem/concurrency/worker.h"
+#include "tandem/rl/env/goal_rewards.h"
 #include "tandem/rl/env/isolated/bell.h"
 #include "tandem/rl/env/isolated/env_region.h"
 #include "tandem/rl/env/isolated/worker_task.h"
@@ -111,6 +112,8 @@ class EnvWorker {
         return give();
       case WorkerCommand::kTake:
         return take();
+      case WorkerCommand::kRewardGoals:
+        return reward_goals();
       case WorkerCommand::kAnswer:
       case WorkerCommand::kDescribe:  // the training knows the spec of environments in C++ itself
       case WorkerCommand::kStepRows:  // wrappers that would need it are in this worker
@@ -141,7 +144,8 @@ class EnvWorker {
     } else {
       group_ = make(task.environments);
     }
-    return group_->can_save() ? 1 : 0;
+    constexpr std::uint64_t kSaves = 1, kRewardsGoals = 8;
+    return (group_->can_save() ? kSaves : 0) + (goal_rewards_of(*group_) != nullptr ? kRewardsGoals : 0);
   }
 
   std::uint64_t reset() {
@@ -186,6 +190,29 @@ class EnvWorker {
     if (bytes > 0) std::memcpy(window(), output_.data() + taken_, bytes);
     taken_ += bytes;
     return bytes;
+  }
+
+  std::uint64_t reward_goals() {
+    std::vector<std::byte> input = std::exchange(input_, {});
+    GoalRewards* const its = goal_rewards_of(group());
+    if (its == nullptr) throw RunError("a worker was asked for the rewards of goals, which its environments have not");
+    const auto rows = static_cast<std::size_t>(header_.argument);
+    const std::size_t goals = rows * group().spec().observation[goal_leaves(group().spec()).achieved].bytes();
+    if (input.size() != 2 * goals + rows) throw RunError("a worker was asked for the rewards of goals without these");
+    std::vector<double> reward(rows);
+    auto* const terminated = reinterpret_cast<std::uint8_t*>(input.data() + 2 * goals);
+    its->reward_goals({.rows = static_cast<std::int64_t>(rows),
+                       .achieved = input.data(),
+                       .desired = input.data() + goals,
+                       .reward = reward.data(),
+                       .terminated = terminated});
+    output_.resize(rows * (sizeof(double) + 1));
+    if (rows > 0) {
+      std::memcpy(output_.data(), reward.data(), rows * sizeof(double));
+      std::memcpy(output_.data() + rows * sizeof(double), terminated, rows);
+    }
+    taken_ = 0;
+    return output_.size();
   }
 
   void show_origins() const {

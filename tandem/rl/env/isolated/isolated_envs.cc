@@ -163,6 +163,42 @@ void IsolatedEnvs::set_progress(double share) {
   }
 }
 
+bool IsolatedEnvs::can_reward_goals() const { return link().can_reward_goals(); }
+
+std::vector<std::byte> IsolatedEnvs::told_of_goals(std::int64_t rows, std::span<const std::byte> input) {
+  for (;;) {
+    try {
+      WorkerLink& worker = link();
+      worker.give(input);
+      const std::uint64_t bytes = worker.call(WorkerCommand::kRewardGoals, static_cast<std::uint64_t>(rows));
+      if (const std::uint64_t due = static_cast<std::uint64_t>(rows) * (sizeof(double) + 1); bytes != due)
+        worker.fail(concat("says that the rewards of ", rows, " goals have ", bytes, " bytes; ", due, " were due"));
+      return worker.take(bytes);
+    } catch (const WorkerLost& lost) {
+      restart(lost.what());
+      held_->is_cut_short = true;
+    }
+  }
+}
+
+// What the worker gives is copied first, and judged then.
+void IsolatedEnvs::reward_goals(const GoalRows& its) {
+  const auto count = static_cast<std::size_t>(its.rows);
+  const std::size_t goals = count * spec_.observation[goal_leaves(spec_).achieved].bytes();
+  std::vector<std::byte> input(2 * goals + count);
+  std::memcpy(input.data(), its.achieved, goals);
+  std::memcpy(input.data() + goals, its.desired, goals);
+  std::memcpy(input.data() + 2 * goals, its.terminated, count);
+  const std::vector<std::byte> told = told_of_goals(its.rows, input);
+  std::memcpy(its.reward, told.data(), count * sizeof(double));
+  std::memcpy(its.terminated, told.data() + count * sizeof(double), count);
+  if (const auto at = first_not_finite(std::span<const double>(its.reward, count)))
+    throw EnvError(concat(spec_.id, ": its reward of a goal is ", its.reward[*at]));
+  for (std::size_t i = 0; i < count; ++i) {
+    if (its.terminated[i] > 1) throw EnvError(concat(spec_.id, ": its end at a goal is ", int{its.terminated[i]}));
+  }
+}
+
 bool IsolatedEnvs::can_save() const { return link().can_save(); }
 
 std::vector<std::byte> IsolatedEnvs::save() const {

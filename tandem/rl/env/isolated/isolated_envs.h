@@ -22,12 +22,13 @@
 #include <vector>
 
 #include "tandem/rl/env/env_group.h"
+#include "tandem/rl/env/goal_rewards.h"
 #include "tandem/rl/env/isolated/worker_link.h"
 #include "tandem/rl/env/steps_by_row.h"
 
 namespace tandem::rl {
 
-class IsolatedEnvs final : public EnvGroup, public StepsByRow {
+class IsolatedEnvs final : public EnvGroup, public StepsByRow, public GoalRewards {
  public:
   /// `spec` is that of options.task.env. `budget`: null, every failure ends the run. Throws ConfigError when count < 1.
   IsolatedEnvs(Spec spec, int count, IsolationOptions options, std::shared_ptr<RestartBudget> budget);
@@ -45,6 +46,10 @@ class IsolatedEnvs final : public EnvGroup, public StepsByRow {
   void begin_step(std::span<const RowStep> which, const EnvActions& actions);
   void end_step(std::span<const RowStep> which, const EnvArrays& out);
   void set_progress(double share) override;
+  /// Starts the worker.
+  [[nodiscard]] bool can_reward_goals() const override;
+  /// A worker that is lost here is started again and asked once more; the episodes under way are cut short.
+  void reward_goals(const GoalRows& rows) override;
   /// Starts the worker.
   [[nodiscard]] bool can_save() const override;
   /// Empty where the worker was lost since the last step, or is lost here: it is started again, but its new episodes
@@ -98,6 +103,8 @@ class IsolatedEnvs final : public EnvGroup, public StepsByRow {
   void remember(const EnvArrays& out);
   void end_episodes(std::span<const RowStep> which, const EnvArrays& out);
   void show_fresh(const EnvArrays& out);
+  // What the worker says of the goals that `input` has, as kRewardGoals says it.
+  [[nodiscard]] std::vector<std::byte> told_of_goals(std::int64_t rows, std::span<const std::byte> input);
   void tell_ends(std::span<const RowStep> which, const EnvArrays& out);
   [[noreturn]] void blame(std::size_t env, const std::string& what) const;
 

@@ -48,7 +48,9 @@ inline constexpr std::chrono::seconds kPatienceForTheEnd{2};
 /// What a worker is asked. A worker that does not know a command answers kFailed.
 enum class WorkerCommand : std::uint32_t {
   /// The input (kGive) is the task, an object of JSON (worker_task.h). The worker makes its environments. `value`: the
-  /// sum of 1 where their states can be saved, 2 where it knows kStepRows, and 4 where they draw themselves (kRender).
+  /// sum of 1 where their states can be saved, 2 where it knows kStepRows, 4 where they draw themselves (kRender), and
+  /// 8
+  /// where it knows kRewardGoals.
   kBegin = 1,
   /// Starts an episode in each environment, with the seed in `start_seeds`; writes observation and mask. `seeds` and
   /// `failures` say where this seed comes from, and are kept for kSave. Here and in kStep a worker that has made
@@ -81,6 +83,10 @@ enum class WorkerCommand : std::uint32_t {
   /// for red, green and blue, the upper row first. `value`: its length in bytes. `argument` with kEndOfEpisode added:
   /// as it was when its last episode ended, which is kept of environments that have been asked for a picture before.
   kRender = 12,
+  /// The input is `argument` rows of the leaf achieved_goal, then as many of desired_goal, then a byte for each row, 1
+  /// where its step has terminated the episode. The output is what these goals are worth (goal_rewards.h): the rewards,
+  /// float64, and the bytes, changed where the end depends on the goal. `value`: its length in bytes.
+  kRewardGoals = 13,
 };
 inline constexpr std::uint64_t kEndOfEpisode = std::uint64_t{1} << 32;
 

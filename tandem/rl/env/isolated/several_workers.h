@@ -16,7 +16,7 @@
 
 namespace tandem::rl {
 
-class SeveralWorkers final : public EnvGroup, public StepsByRow {
+class SeveralWorkers final : public EnvGroup, public StepsByRow, public GoalRewards {
  public:
   /// `count` environments in `workers` processes, as even as can be; no process is without any. Throws as IsolatedEnvs.
   SeveralWorkers(const Spec& spec, int count, int workers, const IsolationOptions& options,
@@ -30,6 +30,9 @@ class SeveralWorkers final : public EnvGroup, public StepsByRow {
   [[nodiscard]] bool can_step_rows() const override { return parts_.front().group->can_step_rows(); }
   void step_rows(std::span<const RowStep> which, const EnvActions& actions, const EnvArrays& out) override;
   void set_progress(double share) override;
+  /// The first worker answers.
+  [[nodiscard]] bool can_reward_goals() const override { return parts_.front().group->can_reward_goals(); }
+  void reward_goals(const GoalRows& rows) override { parts_.front().group->reward_goals(rows); }
   [[nodiscard]] bool can_save() const override { return false; }
   [[nodiscard]] std::vector<std::byte> save() const override;
   void load(std::span<const std::byte> state, const EnvArrays& out) override;

@@ -36,6 +36,8 @@ const char* words_for(WorkerCommand command) {
       return "while its environments were loaded";
     case WorkerCommand::kRender:
       return "while it drew a picture";
+    case WorkerCommand::kRewardGoals:
+      return "while it rewarded goals";
     case WorkerCommand::kProgress:
     case WorkerCommand::kAnswer:
       break;
@@ -76,12 +78,14 @@ WorkerLink::WorkerLink(const RegionLayout& layout, const IsolationOptions& optio
 void WorkerLink::begin(const WorkerTask& task) {
   const std::string json = json_of(task);
   give(std::as_bytes(std::span(json)));
-  constexpr std::uint64_t kSaves = 1, kStepsRows = 2, kDraws = 4;
+  constexpr std::uint64_t kSaves = 1, kStepsRows = 2, kDraws = 4, kRewardsGoals = 8;
   const std::uint64_t can = call(WorkerCommand::kBegin);
-  if (can > kSaves + kStepsRows + kDraws) fail(concat("says ", can, " of what it can do, which means nothing"));
+  if (can > kSaves + kStepsRows + kDraws + kRewardsGoals)
+    fail(concat("says ", can, " of what it can do, which means nothing"));
   can_save_ = (can & kSaves) != 0;
   can_step_rows_ = (can & kStepsRows) != 0;
   can_draw_ = (can & kDraws) != 0;
+  can_reward_goals_ = (can & kRewardsGoals) != 0;
   has_begun_ = true;
 }
 

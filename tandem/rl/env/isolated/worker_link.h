@@ -83,6 +83,7 @@ class WorkerLink {
   [[nodiscard]] bool can_save() const { return can_save_; }
   [[nodiscard]] bool can_step_rows() const { return can_step_rows_; }
   [[nodiscard]] bool can_draw() const { return can_draw_; }
+  [[nodiscard]] bool can_reward_goals() const { return can_reward_goals_; }
   /// How many environments the worker was allowed to make anew in the last call, which may have failed.
   [[nodiscard]] std::uint64_t granted() const { return granted_; }
   /// Kills the worker for what it wrote.
@@ -117,7 +118,7 @@ class WorkerLink {
   WorkerProcess process_;
   std::uint32_t requests_ = 0;
   std::uint64_t granted_ = 0;
-  bool has_begun_ = false, can_save_ = false, can_step_rows_ = false, can_draw_ = false;
+  bool has_begun_ = false, can_save_ = false, can_step_rows_ = false, can_draw_ = false, can_reward_goals_ = false;
   // Of start().
   WorkerCommand started_ = WorkerCommand::kBegin;
   std::optional<Deadline> until_;

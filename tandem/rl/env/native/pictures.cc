@@ -114,6 +114,22 @@ void draw_catch(Canvas& canvas, std::int64_t side, std::int64_t row, std::int64_
   cell(row, column, row == side - 1 && column == paddle ? Canvas::kGreen : Canvas::kYellow);
 }
 
+void draw_bits(Canvas& canvas, std::span<const float> goal, std::span<const float> now) {
+  constexpr double kGap = 0.08;
+  canvas.view(0, 0, static_cast<double>(goal.size()), 2.5);
+  for (std::size_t bit = 0; bit < goal.size(); ++bit) {
+    const auto x = static_cast<double>(bit);
+    const auto draw = [&](double y, float value, const Canvas::Color& set) {
+      canvas.rectangle({x + kGap, y + kGap}, {x + 1 - kGap, y + 1 - kGap}, Canvas::kInk);
+      if (value == 0)
+        canvas.rectangle({x + 2 * kGap, y + 2 * kGap}, {x + 1 - 2 * kGap, y + 1 - 2 * kGap}, Canvas::kWhite);
+      if (value != 0) canvas.rectangle({x + 2 * kGap, y + 2 * kGap}, {x + 1 - 2 * kGap, y + 1 - 2 * kGap}, set);
+    };
+    draw(1.5, goal[bit], Canvas::kBlue);
+    draw(0, now[bit], now[bit] == goal[bit] ? Canvas::kGreen : Canvas::kOrange);
+  }
+}
+
 void draw_card(Canvas& canvas, Point at, const std::string& face, const Canvas::Color& color) {
   constexpr double kHalf = 0.5, kTall = 0.7, kEdge = 0.05;
   canvas.rectangle({at.x - kHalf, at.y - kTall}, {at.x + kHalf, at.y + kTall}, color);

@@ -32,6 +32,8 @@ void draw_pendulum(Canvas& canvas, double theta);
 /// Catch-v0: cells of a board of `side` x `side`, rows from the top. A ball that is caught is green.
 void draw_catch(Canvas& canvas, std::int64_t side, std::int64_t row, std::int64_t column, std::int64_t paddle);
 
+/// BitFlipping-v0: rows of bits, the goal above. Bits that are as the goal has them are green where they are set.
+void draw_bits(Canvas& canvas, std::span<const float> goal, std::span<const float> now);
 /// A card that shows `face`, its middle at `at`: 1 wide and 1.4 high.
 void draw_card(Canvas& canvas, Canvas::Point at, const std::string& face, const Canvas::Color& color);
 /// RepeatPrevious-v0: the last cards, the oldest first, which are fewer than `places` at an episode's begin. The oldest

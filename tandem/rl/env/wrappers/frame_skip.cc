@@ -70,6 +70,9 @@ class FrameSkipGroup final : public WrappingGroup {
     }
   }
 
+  // A step has the rewards of several goals that were achieved.
+  [[nodiscard]] bool rewards_goals() const override { return frames_ == 1; }
+
  private:
   // An episode that is to end with this step ends with its last frame.
   void end_where_asked(std::span<const RowStep> which) {

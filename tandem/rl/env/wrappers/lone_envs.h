@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tandem/rl/env/env_group.h"
+#include "tandem/rl/env/goal_rewards.h"
 #include "tandem/rl/env/steps_by_row.h"
 
 namespace tandem::rl {
@@ -25,7 +26,7 @@ using MakeEnvGroup = std::function<std::unique_ptr<EnvGroup>(int count)>;
 /// A group that steps by rows: what `make` makes, where that can, and else groups of one.
 [[nodiscard]] std::unique_ptr<EnvGroup> group_by_row(const MakeEnvGroup& make, int count);
 
-class LoneEnvs final : public EnvGroup, public StepsByRow {
+class LoneEnvs final : public EnvGroup, public StepsByRow, public GoalRewards {
  public:
   /// `groups`: of one environment each, at least one, all of one kind.
   explicit LoneEnvs(std::vector<std::unique_ptr<EnvGroup>> groups);
@@ -37,6 +38,8 @@ class LoneEnvs final : public EnvGroup, public StepsByRow {
   [[nodiscard]] bool can_step_rows() const override { return true; }
   void step_rows(std::span<const RowStep> rows, const EnvActions& actions, const EnvArrays& out) override;
   void set_progress(double share) override;
+  [[nodiscard]] bool can_reward_goals() const override { return goal_rewards_of(*envs_.front().group) != nullptr; }
+  void reward_goals(const GoalRows& rows) override { goal_rewards_of(*envs_.front().group)->reward_goals(rows); }
   [[nodiscard]] bool can_save() const override { return envs_.front().group->can_save(); }
   [[nodiscard]] std::vector<std::byte> save() const override;
   void load(std::span<const std::byte> state, const EnvArrays& out) override;

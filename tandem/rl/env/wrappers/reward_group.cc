@@ -58,6 +58,7 @@ class RewardGroup final : public WrappingGroup {
       sums_[e] = 0;
     }
   }
+  [[nodiscard]] double changed_reward(double inner_reward) const override { return law_(inner_reward); }
   void put_state(StateWriter& writer) const override { writer.put_range(sums_); }
   void get_state(StateReader& reader) override {
     const std::span<const std::byte> bytes = reader.get_bytes();

@@ -37,6 +37,22 @@ void WrappingGroup::step_inner(std::span<const RowStep> rows, const EnvActions& 
   by_row_->step_rows(rows, actions, out);
 }
 
+bool WrappingGroup::can_reward_goals() const {
+  const auto goals_of = [](const Spec& spec) {
+    std::vector<Leaf> goals;
+    for (const Leaf& leaf : spec.observation) {
+      if (leaf.name == kAchievedGoal || leaf.name == kDesiredGoal) goals.push_back(leaf);
+    }
+    return goals;
+  };
+  return rewards_goals() && goals_of(spec_) == goals_of(inner_->spec()) && goal_rewards_of(*inner_) != nullptr;
+}
+
+void WrappingGroup::reward_goals(const GoalRows& rows) {
+  goal_rewards_of(*inner_)->reward_goals(rows);
+  for (double& reward : std::span(rows.reward, static_cast<std::size_t>(rows.rows))) reward = changed_reward(reward);
+}
+
 std::vector<std::byte> WrappingGroup::save() const {
   const std::vector<std::byte> its = inner_->save();
   if (its.empty()) return {};

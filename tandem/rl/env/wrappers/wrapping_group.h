@@ -12,13 +12,14 @@
 #include <vector>
 
 #include "tandem/rl/env/env_group.h"
+#include "tandem/rl/env/goal_rewards.h"
 #include "tandem/rl/env/state_bytes.h"
 #include "tandem/rl/env/steps_by_row.h"
 
 namespace tandem::rl {
 
 /// A derived class says what becomes of a step, and beside that only what it changes.
-class WrappingGroup : public EnvGroup, public StepsByRow {
+class WrappingGroup : public EnvGroup, public StepsByRow, public GoalRewards {
  public:
   [[nodiscard]] const Spec& spec() const final { return spec_; }
   [[nodiscard]] int size() const final { return inner_->size(); }
@@ -26,6 +27,9 @@ class WrappingGroup : public EnvGroup, public StepsByRow {
   void step(const EnvActions& actions, const EnvArrays& out) final { step_some({}, actions, out); }
   [[nodiscard]] bool can_step_rows() const final { return by_row_ != nullptr || stepped_by_row(*inner_) != nullptr; }
   void step_rows(std::span<const RowStep> rows, const EnvActions& actions, const EnvArrays& out) final;
+  /// Where the inner group does, its goals are shown as they are, and rewards_goals().
+  [[nodiscard]] bool can_reward_goals() const final;
+  void reward_goals(const GoalRows& rows) final;
   void set_progress(double share) final { inner_->set_progress(share); }
   [[nodiscard]] bool can_save() const final { return inner_->can_save(); }
   /// Empty where the inner group's is (isolated_envs.h), so that nobody takes it for a state to go on from.
@@ -52,6 +56,9 @@ class WrappingGroup : public EnvGroup, public StepsByRow {
   virtual void begun(std::span<const std::uint64_t> /*seeds*/, const EnvArrays& /*out*/) {}
   /// The same after a load(); get_state() was called before.
   virtual void loaded(const EnvArrays& /*out*/) {}
+  /// Whether a step's reward still follows from its goals, and what becomes of the inner group's.
+  [[nodiscard]] virtual bool rewards_goals() const { return true; }
+  [[nodiscard]] virtual double changed_reward(double inner) const { return inner; }
   /// What the wrapper keeps of its own over steps. get_state() throws CheckpointError by `reader`.
   virtual void put_state(StateWriter& /*writer*/) const {}
   virtual void get_state(StateReader& /*reader*/) {}

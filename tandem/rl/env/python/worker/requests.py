@@ -1,11 +1,12 @@
 class Worker:
     def __init__(self, memory):
         self.memory, self.input, self.output, self.taken = memory, b"", b"", 0
-        self.task = self.envs = self.shown = self.actions = None
+        self.task = self.envs = self.shown = self.actions = self.goals = None
 
     def serve(self):
         run = {BEGIN: self.begin, RESET: self.reset, STEP: self.step, PROGRESS: lambda _: 0, GIVE: self.give,
-               TAKE: self.take, DESCRIBE: self.describe, STEP_ROWS: self.step_rows, RENDER: self.render}
+               TAKE: self.take, DESCRIBE: self.describe, STEP_ROWS: self.step_rows, RENDER: self.render,
+               REWARD_GOALS: self.reward_goals}
         while True:
             command, argument = self.memory.wait()
             try:
@@ -70,7 +71,8 @@ class Worker:
         # Their states cannot be saved. Objects of their own can rest beside others.
         if not isinstance(self.envs, Loop):
             return 0
-        return STEPS_ROWS | (DRAWS if self.envs.draw() else 0)
+        self.goals = goals_of(self.envs.envs[0], self.shown)
+        return STEPS_ROWS | (DRAWS if self.envs.draw() else 0) | (REWARDS_GOALS if self.goals else 0)
 
     def describe(self, _):
         name = json.loads(self.input)["env"]
@@ -114,6 +116,11 @@ class Worker:
 
     def render(self, which):
         self.output, self.taken = self.envs.picture(which % END_OF_EPISODE, which >= END_OF_EPISODE), 0
+        return len(self.output)
+
+    def reward_goals(self, rows):
+        goals, self.input = self.input, b""
+        self.output, self.taken = self.goals.worth(rows, goals), 0
         return len(self.output)
 
     def give(self, size):
