@@ -233,5 +233,47 @@ TEST_F(OffPolicyProgramTest, WhatAnAlgorithmCannotLearnIsSaidBeforeARunBegins) {
     EXPECT_FALSE(std::filesystem::exists(folder / name));
 }
 
+// A few seconds of the task that hindsight is for; `make test-learn` has the whole one.
+TEST_F(OffPolicyProgramTest, HindsightReachesGoalsThatAreNotReachedByChance) {
+  const auto solved = [&](const std::string& hindsight) {
+    const Outcome outcome = run({"train",
+                                 "--algo",
+                                 "dqn",
+                                 "--env",
+                                 "BitFlipping-v0",
+                                 "--env-option",
+                                 "bits=8",
+                                 "--run-dir",
+                                 folder / hindsight,
+                                 "--total-steps",
+                                 "12000",
+                                 "--set",
+                                 "policy.hidden=64",
+                                 "--set",
+                                 "dqn.batch_size=64",
+                                 "--set",
+                                 "dqn.hindsight=" + hindsight});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return summary_of(hindsight).at("env/solved").as_double();
+  };
+  EXPECT_GT(solved("future"), 0.9);
+  EXPECT_LT(solved("none"), 0.2);
+}
+
+TEST_F(OffPolicyProgramTest, HindsightWithoutGoalsIsSaidBeforeARunBegins) {
+  const Outcome without = train("td3", "Pendulum-v1", "a", {"--set", "td3.hindsight=final"});
+  EXPECT_EQ(without.code, 2);
+  EXPECT_THAT(without.err, HasSubstr("td3.hindsight needs an environment with goals, and Pendulum-v1 shows no leaves "
+                                     "achieved_goal and desired_goal, but obs"));
+  const Outcome idle = train("sac", "Pendulum-v1", "b", {"--set", "sac.hindsight_goals=8"});
+  EXPECT_EQ(idle.code, 2);
+  EXPECT_THAT(idle.err, HasSubstr("has no effect without sac.hindsight"));
+  const Outcome wrapped =
+      train("dqn", "BitFlipping-v0", "c", {"--set", "dqn.hindsight=future", "--env-wrapper", "frame_skip=2"});
+  EXPECT_EQ(wrapped.code, 2);
+  EXPECT_THAT(wrapped.err, HasSubstr("no wrapper may change goals or sum up rewards"));
+  for (const char* name : {"a", "b"}) EXPECT_FALSE(std::filesystem::exists(folder / name)) << name;
+}
+
 }  // namespace
 }  // namespace tandem::app

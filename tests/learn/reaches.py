@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""reaches.py TANDEM RETURN [--seeds N] [--needed M] [--within STEPS | --at-end | --stays-below | --evaluated]
-    -- TRAIN ARGUMENTS...
+"""reaches.py TANDEM RETURN [--metric NAME] [--seeds N] [--needed M]
+    [--within STEPS | --at-end | --stays-below | --evaluated] -- TRAIN ARGUMENTS...
 
 Trains with seeds 1..N and fails unless the mean return of the last 100 episodes reached RETURN in M of the runs, at
 some update of the run, with --within at one after no more than STEPS environment steps, or, with --at-end, at its last
-one; with --stays-below, unless M of the runs never reached it. With --evaluated the return is that of 100 episodes
-which the last policy plays without exploring. Prints a line for each seed.
+one; with --stays-below, unless M of the runs never reached it. With --metric it is another metric than the mean return
+that is meant, such as env/solved. With --evaluated the return is that of 100 episodes which the last policy plays
+without exploring. Prints a line for each seed.
 """
 
 import argparse
@@ -15,11 +16,11 @@ import tempfile
 from pathlib import Path
 
 
-def returns(run: Path) -> list[tuple[int, float]]:
-    """(env_steps, mean return of the last 100 episodes) of each update that has so many: the first to end are often not
+def returns(run: Path, metric: str) -> list[tuple[int, float]]:
+    """(env_steps, metric over the last 100 episodes) of each update that has so many: the first to end are often not
     like the rest."""
     lines = (json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines())
-    return [(line["env_steps"], line["episode_return_mean"]) for line in lines if line["episodes"] >= 100]
+    return [(line["env_steps"], line[metric]) for line in lines if line["episodes"] >= 100]
 
 
 def evaluated(tandem: str, run: Path, train: list[str]) -> float:
@@ -33,6 +34,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tandem")
     parser.add_argument("wanted", type=float, metavar="RETURN")
+    parser.add_argument("--metric", default="episode_return_mean")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--needed", type=int, help="of the seeds (all)")
     judged = parser.add_mutually_exclusive_group()
@@ -54,7 +56,7 @@ def main() -> int:
                 good += mean >= options.wanted
                 print(f"seed {seed}: {mean:.1f} at the end, {options.wanted:g} wanted", flush=True)
                 continue
-            all_returns = returns(run)
+            all_returns = returns(run, options.metric)
         reached = next((steps for steps, mean in all_returns if mean >= options.wanted), None)
         steps, last = all_returns[-1]
         if options.stays_below:

@@ -120,7 +120,11 @@ class Worker:
 
     def reward_goals(self, rows):
         goals, self.input = self.input, b""
-        self.output, self.taken = self.goals.worth(rows, goals), 0
+        try:
+            self.output, self.taken = self.goals.worth(rows, goals), 0
+        except FAILURES as error:
+            place = "compute_reward() or compute_terminated(), without the info of steps"
+            raise Failed(self.words_for(place, error)) from error
         return len(self.output)
 
     def give(self, size):
