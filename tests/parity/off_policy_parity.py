@@ -6,6 +6,7 @@ usage: off_policy_parity.py PATH/TO/off_policy_updates
 The program writes networks, rows, and what it made of them. Here the same turns are written down anew, by the papers,
 with autograd and torch.optim.Adam. Exits with 1 and names the tensor when one differs by more than 1e-6.
 """
+import math
 import pathlib
 import subprocess
 import sys
@@ -82,6 +83,41 @@ def sac(before, rows):
         policy = (temperature * log_prob - net.critics(r["observation"], action).min(0).values).mean()
         entropy = -(net.tensors["log_temperature"] * (log_prob.detach() - 3)).mean()
         step(actor, policy + entropy)
+        follow(net, target, "critics.")
+    return net, target
+
+
+def sac_of_choices(before, rows):
+    """As CleanRL's sac_atari.py, but for 1/2 of the squared errors, weights, masks, and the temperature's loss, which
+    is that of sac() above."""
+    net, target = Networks(before, "before."), Networks(before, "before.")
+    critics = torch.optim.Adam(net.learn("critics."), lr=3e-4)
+    actor = torch.optim.Adam(net.learn("actor.", "log_temperature"), lr=3e-4)
+
+    def choices(observation, mask):
+        logits = net.mlp("actor.net", observation)
+        policy = torch.distributions.Categorical(logits=logits if mask is None else logits.where(mask != 0, -1e8))
+        return policy.probs, F.log_softmax(policy.logits, 1)
+
+    def values(networks, observation):
+        return torch.stack([networks.mlp(f"critics.{i}.net", observation) for i in range(2)])
+
+    for r in rows:
+        temperature = net.tensors["log_temperature"].exp().detach()
+        with torch.no_grad():
+            p, log_p = choices(r["next_observation"], r.get("next_action_mask"))
+            least = values(target, r["next_observation"]).min(0).values
+            y = r["reward"] + r["discount"] * (p * (least - temperature * log_p)).sum(1)
+        index = r["action"].view(1, -1, 1).expand(2, -1, 1)
+        q = values(net, r["observation"]).gather(2, index).squeeze(2)
+        r["my_errors"] = (q - y).abs().mean(0).detach()
+        step(critics, sum(0.5 * (r["weight"] * (each - y) ** 2).mean() for each in q))
+        p, log_p = choices(r["observation"], r.get("action_mask"))
+        with torch.no_grad():
+            least = values(net, r["observation"]).min(0).values
+        policy = (p * (temperature * log_p - least)).sum(1).mean()
+        entropy = -(p * log_p).sum(1).mean().detach()
+        step(actor, policy + net.tensors["log_temperature"] * (entropy - 0.89 * math.log(4)))
         follow(net, target, "critics.")
     return net, target
 
@@ -179,7 +215,7 @@ def compare(path):
     if kind[0] == "dqn":
         net, target = dqn(tensors, rows, kind[1], kind[2] == "double", kind[3] == "dueling")
     else:
-        net, target = {"sac": sac, "td3": td3}[kind[0]](tensors, rows)
+        net, target = {"sac": sac, "choices": sac_of_choices, "td3": td3}[kind[0]](tensors, rows)
     worst, count = {}, 0
     for name, theirs in tensors.items():
         when, _, rest = name.partition(".")
@@ -203,8 +239,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([sys.argv[1], folder], check=True, timeout=120)
         cases = sorted(pathlib.Path(folder).glob("*/*.safetensors"))
-        if len(cases) != 16:
-            raise SystemExit(f"expected 16 cases, found {len(cases)}")
+        if len(cases) != 20:
+            raise SystemExit(f"expected 20 cases, found {len(cases)}")
         for case in cases:
             worst, count, moved = compare(case)
             faults = [f"{name} by {d:.3g}" for name, d in worst.items()

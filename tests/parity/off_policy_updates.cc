@@ -1,4 +1,4 @@
-// off_policy_updates FOLDER: two turns of learning of SAC, TD3 and DQN in several forms. Of each it writes the networks
+// off_policy_updates FOLDER: two turns of learning of SAC of both kinds, TD3 and DQN in several forms. Of each it writes the networks
 // before and after, and the rows that they learned from, once by autograd and once by kernels; off_policy_parity.py
 // makes the same turns in Python's torch.
 #include <ATen/ATen.h>
@@ -10,6 +10,7 @@
 #include "tandem/base/text.h"
 #include "tandem/model/files/safetensors.h"
 #include "tandem/rl/algo/dqn/dqn.h"
+#include "tandem/rl/algo/sac/discrete_sac.h"
 #include "tandem/rl/algo/sac/sac.h"
 #include "tandem/rl/algo/td3/td3.h"
 
@@ -43,6 +44,10 @@ TransitionRows random_rows(const Spec& spec, int noises) {
   } else {
     rows.action.random_(0, std::get<Discrete>(spec.action).n);
   }
+  // Each row forbids at most one choice.
+  for (at::Tensor* mask : {&rows.action_mask, &rows.next_action_mask}) {
+    if (mask->defined()) mask->fill_(1).scatter_(1, at::randint(0, mask->size(1), {kRows, 1}, at::kLong), 0);
+  }
   return rows;
 }
 
@@ -64,6 +69,8 @@ void append_rows(int turn, const TransitionRows& rows, model::NamedTensors& all)
   add("reward", rows.reward);
   add("discount", rows.discount);
   add("weight", rows.weight);
+  if (rows.action_mask.defined()) add("action_mask", rows.action_mask);
+  if (rows.next_action_mask.defined()) add("next_action_mask", rows.next_action_mask);
   for (std::size_t i = 0; i < rows.noise.size(); ++i) add(concat("noise.", i), rows.noise[i]);
 }
 
@@ -114,6 +121,14 @@ void write_all(const std::filesystem::path& folder, LossKernel kernel) {
   sac.kernel = kernel;
   learn<SacPolicy, Sac>(folder / "sac.safetensors", box,
                         std::make_shared<SacPolicy>(box, networks, 2, 0.5, generator()), networks, sac);
+  // It has no kernels, so both of its files are by autograd.
+  for (const bool has_mask : {false, true}) {
+    Spec its = choice;
+    its.has_action_mask = has_mask;
+    learn<DiscreteSacPolicy, DiscreteSac>(
+        folder / (has_mask ? "choices-masked.safetensors" : "choices.safetensors"), its,
+        std::make_shared<DiscreteSacPolicy>(its, networks, 2, 0.5, generator()), networks, sac);
+  }
   Td3Options td3;
   td3.tau = 0.1;
   td3.batch_size = kRows;

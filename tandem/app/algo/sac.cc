@@ -6,6 +6,7 @@
 #include "tandem/app/algo/off_policy.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/rl/algo/sac/discrete_sac.h"
 
 namespace tandem::app {
 namespace {
@@ -32,7 +33,8 @@ class SacAlgorithm final : public OffPolicyAlgorithm {
         .instead_of("sac.target_entropy");
     section
         .add("target_entropy", sac.target_entropy,
-             "Entropy that the temperature is learned for; auto: minus the components of an action.")
+             "Entropy that the temperature is learned for; auto: minus the components of an action, or, of a choice, "
+             "0.89 of that of even choices.")
         .absent_as("auto");
     section.add("policy_every", sac.policy_every, "Steps of the critics for one of the actor.")
         .within(1, kLargestCount);
@@ -44,8 +46,11 @@ class SacAlgorithm final : public OffPolicyAlgorithm {
 
   [[nodiscard]] std::function<std::shared_ptr<rl::ActorCritic>(const rl::Spec&, at::Generator)> policy_factory(
       const TrainOptions& options, const PolicySettings& settings) const override {
-    return [networks = network_options(settings), sac = options.of<rl::SacOptions>()](const rl::Spec& spec,
-                                                                                      at::Generator generator) {
+    return [networks = network_options(settings), sac = options.of<rl::SacOptions>()](
+               const rl::Spec& spec, at::Generator generator) -> std::shared_ptr<rl::ActorCritic> {
+      if (std::holds_alternative<rl::Discrete>(spec.action))
+        return std::make_shared<rl::DiscreteSacPolicy>(spec, networks, sac.critics, sac.first_temperature(),
+                                                       std::move(generator));
       return std::make_shared<rl::SacPolicy>(spec, networks, sac.critics, sac.first_temperature(),
                                              std::move(generator));
     };
@@ -57,9 +62,11 @@ class SacAlgorithm final : public OffPolicyAlgorithm {
   }
 
   void check_actions(const rl::Spec& spec) const override {
-    if (!std::holds_alternative<rl::Box>(spec.action))
-      throw ConfigError(
-          concat(spec.id, " takes choices, and sac learns actions of a Box; use dqn, ppo, impala or appo"));
+    if (std::holds_alternative<rl::Discrete>(spec.action)) return;
+    if (!std::holds_alternative<rl::Box>(spec.action)) {
+      throw ConfigError(concat(spec.id, " takes several choices at once, and sac learns one, or actions of a Box; use ",
+                               "ppo, impala or appo"));
+    }
     rl::check_family(rl::ActionFamily::kSquashedNormal, spec.action);
   }
 
@@ -68,7 +75,9 @@ class SacAlgorithm final : public OffPolicyAlgorithm {
     setup.learning_rate = sac.learning_rate;
     setup.set_optimizers = [sac](learner::TeamOptions& team) { rl::Sac::set_optimizers(sac, team); };
     setup.make_agent = [sac, networks = network_options(options.policy), set = setup.actor.instruction_set](
-                           learner::Member member, rl::ActorCritic& policy) {
+                           learner::Member member, rl::ActorCritic& policy) -> std::unique_ptr<rl::OffPolicyAgent> {
+      if (auto* discrete = dynamic_cast<rl::DiscreteSacPolicy*>(&policy))
+        return std::make_unique<rl::DiscreteSac>(std::move(member), *discrete, networks, sac, set);
       return std::make_unique<rl::Sac>(std::move(member), dynamic_cast<rl::SacPolicy&>(policy), networks, sac, set);
     };
   }

@@ -219,6 +219,7 @@ void ExperienceWorker::make_draw_memory(std::int64_t rows, TransitionRows& into)
   } else {
     drawn_.box = into.action.data_ptr<float>();
   }
+  if (into.action_mask.defined()) drawn_.action_mask = into.action_mask.data_ptr<std::uint8_t>();
   if (into.next_action_mask.defined()) drawn_.next_action_mask = into.next_action_mask.data_ptr<std::uint8_t>();
   drawn_.reward = reward_drawn_.data();
   drawn_.discount = discount_drawn_.data();

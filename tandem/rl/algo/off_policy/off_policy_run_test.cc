@@ -11,6 +11,7 @@
 namespace tandem::rl {
 namespace {
 
+using rl::testing::small_discrete_sac;
 using rl::testing::small_dqn;
 using rl::testing::small_sac;
 using rl::testing::small_td3;
@@ -54,6 +55,7 @@ const std::vector<Kind> kKinds{
        setup.normalizer = {.observations = true, .rewards = true};
        return setup;
      }},
+    {"sac of choices", [](const SmallOffPolicy& run) { return small_discrete_sac(run); }},
     {"td3", [](const SmallOffPolicy& run) { return small_td3(run); }},
     {"td3, correlated noise",
      [](const SmallOffPolicy& run) {

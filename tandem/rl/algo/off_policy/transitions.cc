@@ -10,6 +10,7 @@ namespace tandem::rl {
 namespace {
 
 constexpr const char* kNext = "next_observation";
+constexpr const char* kMask = "action_mask";
 constexpr const char* kNextMask = "next_action_mask";
 constexpr const char* kNoise = "noise";
 // action, reward, discount and weight, which come first.
@@ -29,7 +30,10 @@ TransitionRows make_transitions(const Spec& spec, std::int64_t rows, int noises)
   const bool is_choice = std::holds_alternative<Discrete>(spec.action);
   made.action = is_choice ? at::zeros({rows}, at::kLong) : at::zeros({rows, size}, is_box ? at::kFloat : at::kLong);
   for (at::Tensor* each : {&made.reward, &made.discount, &made.weight}) *each = at::zeros({rows}, at::kFloat);
-  if (spec.has_action_mask) made.next_action_mask = at::zeros({rows, mask_elements(spec.action)}, at::kByte);
+  if (spec.has_action_mask) {
+    for (at::Tensor* mask : {&made.action_mask, &made.next_action_mask})
+      *mask = at::zeros({rows, mask_elements(spec.action)}, at::kByte);
+  }
   for (int i = 0; i < noises; ++i) made.noise.push_back(at::zeros({rows, size}, at::kFloat));
   return made;
 }
@@ -39,6 +43,7 @@ void take_columns(const TransitionRows& rows, learner::Batch& batch) {
   batch = {};
   learner::Columns& columns = batch.columns;
   columns = {{"action", rows.action}, {"reward", rows.reward}, {"discount", rows.discount}, {"weight", rows.weight}};
+  if (rows.action_mask.defined()) columns.emplace_back(kMask, rows.action_mask);
   if (rows.next_action_mask.defined()) columns.emplace_back(kNextMask, rows.next_action_mask);
   for (const at::Tensor& noise : rows.noise) columns.emplace_back(kNoise, noise);
   for (const at::Tensor& leaf : rows.observation) columns.emplace_back("observation", leaf);
@@ -55,7 +60,9 @@ TransitionRows transitions_of(const learner::Columns& columns) {
   rows.weight = columns[3].second;
   for (std::size_t next = kFixed; next < columns.size(); ++next) {
     const auto& [name, column] = columns[next];
-    if (name == kNextMask) {
+    if (name == kMask) {
+      rows.action_mask = column;
+    } else if (name == kNextMask) {
       rows.next_action_mask = column;
     } else if (name == kNoise) {
       rows.noise.push_back(column);

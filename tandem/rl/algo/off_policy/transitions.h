@@ -24,8 +24,8 @@ struct TransitionRows {
   at::Tensor action;
   // [B] each. `weight` is the importance of a row that was drawn more often than others; 1 for rows drawn evenly.
   at::Tensor reward, discount, weight;
-  // [B, mask elements]: of next_observation; undefined without masks.
-  at::Tensor next_action_mask;
+  // [B, mask elements]: of observation and of next_observation; undefined without masks.
+  at::Tensor action_mask, next_action_mask;
   // [B, size] each: standard normal numbers, as many as the algorithm asks for.
   std::vector<at::Tensor> noise;
 };

@@ -8,6 +8,7 @@
 
 #include "tandem/rl/algo/dqn/dqn.h"
 #include "tandem/rl/algo/off_policy/off_policy_run.h"
+#include "tandem/rl/algo/sac/discrete_sac.h"
 #include "tandem/rl/algo/sac/sac.h"
 #include "tandem/rl/algo/td3/td3.h"
 #include "tandem/rl/env/env_registry.h"
@@ -63,6 +64,15 @@ inline OffPolicySetup small_sac(const SmallOffPolicy& run, const SacOptions& opt
                                                                          options.first_temperature(),
                                                                          std::move(generator));
                                     });
+}
+
+inline OffPolicySetup small_discrete_sac(SmallOffPolicy run, const SacOptions& options = {}) {
+  if (run.env == "Pendulum-v1") run.env = "CartPole-v1";
+  return with_agent<DiscreteSac, DiscreteSacPolicy>(
+      small_off_policy(run, options), options, [options](const Spec& spec, at::Generator generator) {
+        return std::make_shared<DiscreteSacPolicy>(spec, kSmallNetworks, options.critics, options.temperature,
+                                                   std::move(generator));
+      });
 }
 
 inline OffPolicySetup small_td3(const SmallOffPolicy& run, const Td3Options& options = {}) {

@@ -1,0 +1,72 @@
+#include "tandem/rl/algo/sac/discrete_sac.h"
+
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+
+#include "tandem/rl/algo/off_policy/agent_step.h"
+#include "tandem/rl/algo/sac/discrete_sac_loss.h"
+#include "tandem/rl/algo/sac/sac.h"
+
+namespace tandem::rl {
+namespace {
+
+// A module of the critics' shape; TargetNetwork gives it its values.
+std::shared_ptr<ChoiceValues> copy_of_choice_values(DiscreteSacPolicy& policy, const NetworkOptions& networks) {
+  at::Generator unused = at::detail::createCPUGenerator(0);
+  const auto count = static_cast<int>(policy.critics().networks().size());
+  auto copy = std::make_shared<ChoiceValues>(policy.spec(), networks, count, unused);
+  copy->to(policy.log_temperature().device());
+  return copy;
+}
+
+// Gradients are always written by autograd.
+struct NoKernels {};
+constexpr NoKernels* kNone = nullptr;
+learner::WrittenLoss never(NoKernels& /*none*/, const TransitionRows& /*rows*/, std::size_t /*local*/) { return {}; }
+
+}  // namespace
+
+void DiscreteSac::set_optimizers(const SacOptions& options, learner::TeamOptions& team) {
+  Sac::set_optimizers(options, team);
+}
+
+DiscreteSac::DiscreteSac(learner::Member member, DiscreteSacPolicy& policy, const NetworkOptions& networks,
+                         const SacOptions& options, InstructionSet /*set*/)
+    : member_(std::move(member)),
+      policy_(policy),
+      target_critics_(copy_of_choice_values(policy, networks)),
+      target_(member_.replica.parameters(), "critics", target_critics_),
+      options_(options) {}
+
+// In both steps the parts that are not concerned get no gradient, so the optimizer leaves them and their moments alone.
+learner::LearnerReport DiscreteSac::learn(const Turn& now, std::span<OffPolicySums> sums,
+                                          std::span<std::vector<float>> errors) {
+  learner::LearnerReport report =
+      step_agent(member_, now, kNone, never, [&](const TransitionRows& rows, std::size_t local) {
+        return sac_critic_loss(policy_, *target_critics_, rows, options_, sums[local], errors_of(errors, local));
+      });
+  if (now.turn % options_.policy_every == 0) {
+    const learner::LearnerReport its =
+        step_agent(member_, now, kNone, never, [&](const TransitionRows& rows, std::size_t local) {
+          return sac_policy_loss(policy_, rows, options_, sums[local]);
+        });
+    report.step.wait_seconds += its.step.wait_seconds;
+  }
+  if (now.turn % options_.target_every == 0) target_.follow(options_.tau);
+  return report;
+}
+
+std::unique_ptr<Actor> DiscreteSac::make_explorer(const ActorOptions& options, std::int64_t rows,
+                                                  std::uint64_t run_seed, int group) {
+  return make_actor(policy_, options, rows, run_seed, group);
+}
+
+std::string DiscreteSac::gradients_by() const {
+  return "losses and gradients by autograd, not by fused kernels: there are none for sac with choices";
+}
+
+void DiscreteSac::append_figures(std::vector<std::pair<std::string, double>>& figures) const {
+  figures.emplace_back("temperature", temperature_of(policy_, options_).item<double>());
+}
+
+}  // namespace tandem::rl
