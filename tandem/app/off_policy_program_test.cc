@@ -64,8 +64,11 @@ class OffPolicyProgramTest : public ::testing::Test {
 };
 
 TEST_F(OffPolicyProgramTest, ARunIsTrainedResumedEvaluatedAndExported) {
-  const std::vector<std::pair<std::string, std::string>> kinds{
-      {"sac", "Pendulum-v1"}, {"td3", "Pendulum-v1"}, {"ddpg", "Pendulum-v1"}, {"dqn", "MaskedCartPole-v1"}, {"sac", "CartPole-v1"}};
+  const std::vector<std::pair<std::string, std::string>> kinds{{"sac", "Pendulum-v1"},
+                                                               {"td3", "Pendulum-v1"},
+                                                               {"ddpg", "Pendulum-v1"},
+                                                               {"dqn", "MaskedCartPole-v1"},
+                                                               {"sac", "CartPole-v1"}};
   for (const auto& [algo, env] : kinds) {
     const std::string name = algo + "-" + env;
     const Outcome whole = train(algo, env, name);
@@ -237,23 +240,9 @@ TEST_F(OffPolicyProgramTest, WhatAnAlgorithmCannotLearnIsSaidBeforeARunBegins) {
 // A few seconds of the task that hindsight is for; `make test-learn` has the whole one.
 TEST_F(OffPolicyProgramTest, HindsightReachesGoalsThatAreNotReachedByChance) {
   const auto solved = [&](const std::string& hindsight) {
-    const Outcome outcome = run({"train",
-                                 "--algo",
-                                 "dqn",
-                                 "--env",
-                                 "BitFlipping-v0",
-                                 "--env-option",
-                                 "bits=8",
-                                 "--run-dir",
-                                 folder / hindsight,
-                                 "--total-steps",
-                                 "12000",
-                                 "--set",
-                                 "policy.hidden=64",
-                                 "--set",
-                                 "dqn.batch_size=64",
-                                 "--set",
-                                 "dqn.hindsight=" + hindsight});
+    const Outcome outcome = run({"train", "--algo", "dqn", "--env", "BitFlipping-v0", "--env-option", "bits=8",
+                                 "--run-dir", folder / hindsight, "--total-steps", "12000", "--set", "policy.hidden=64",
+                                 "--set", "dqn.batch_size=64", "--set", "dqn.hindsight=" + hindsight});
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     return summary_of(hindsight).at("env/solved").as_double();
   };

@@ -1,6 +1,6 @@
-// off_policy_updates FOLDER: two turns of learning of SAC of both kinds, TD3 and DQN in several forms. Of each it writes the networks
-// before and after, and the rows that they learned from, once by autograd and once by kernels; off_policy_parity.py
-// makes the same turns in Python's torch.
+// off_policy_updates FOLDER: two turns of learning of SAC of both kinds, TD3 and DQN in several forms. Of each it
+// writes the networks before and after, and the rows that they learned from, once by autograd and once by kernels;
+// off_policy_parity.py makes the same turns in Python's torch.
 #include <ATen/ATen.h>
 
 #include <filesystem>
@@ -125,9 +125,9 @@ void write_all(const std::filesystem::path& folder, LossKernel kernel) {
   for (const bool has_mask : {false, true}) {
     Spec its = choice;
     its.has_action_mask = has_mask;
-    learn<DiscreteSacPolicy, DiscreteSac>(
-        folder / (has_mask ? "choices-masked.safetensors" : "choices.safetensors"), its,
-        std::make_shared<DiscreteSacPolicy>(its, networks, 2, 0.5, generator()), networks, sac);
+    learn<DiscreteSacPolicy, DiscreteSac>(folder / (has_mask ? "choices-masked.safetensors" : "choices.safetensors"),
+                                          its, std::make_shared<DiscreteSacPolicy>(its, networks, 2, 0.5, generator()),
+                                          networks, sac);
   }
   Td3Options td3;
   td3.tau = 0.1;

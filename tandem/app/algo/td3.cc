@@ -54,8 +54,8 @@ class Td3Algorithm : public OffPolicyAlgorithm {
 
   void check_actions(const rl::Spec& spec) const override {
     if (!std::holds_alternative<rl::Box>(spec.action)) {
-      throw ConfigError(
-          concat(spec.id, " takes choices, and ", name(), " learns actions of a Box; use dqn, sac, ppo, impala or appo"));
+      throw ConfigError(concat(spec.id, " takes choices, and ", name(),
+                               " learns actions of a Box; use dqn, sac, ppo, impala or appo"));
     }
     rl::check_family(rl::ActionFamily::kSquashedNormal, spec.action);
   }

@@ -76,16 +76,17 @@ struct GoalLeaves {
 
 // The forms of a user's functions.
 
-/// For leaves of `Element`.
+/// For leaves of `Element`. The function is static or const: nobody's state may change by it.
 template <typename Env, typename Element>
 concept RewardsGoalsOf = requires(const Env& env, std::span<const Element> goal) {
   { env.compute_reward(goal, goal) } -> std::convertible_to<double>;
 };
+/// The same of ends, which a struct may leave as they are.
 template <typename Env, typename Element>
 concept EndsAtGoalsOf = requires(const Env& env, std::span<const Element> goal) {
   { env.compute_terminated(goal, goal) } -> std::convertible_to<bool>;
 };
-/// For leaves of any type.
+/// For leaves of any type. Whether it is that of the spec's leaves is seen when a group is made (goal_faults()).
 template <typename Env>
 concept HasGoalReward = RewardsGoalsOf<Env, float> || RewardsGoalsOf<Env, double> ||
     RewardsGoalsOf<Env, std::uint8_t> || RewardsGoalsOf<Env, std::int64_t>;

@@ -41,10 +41,12 @@ class GoalCheck {
   // Steps of each environment that are compared.
   static constexpr int kSteps = 100;
 
+  // Its leaves are those of the group's spec.
   EnvGroup& group_;
   const GoalLeaves leaves_;
   const std::size_t bytes_;  // of a goal
   int left_ = kSteps;
+  // Memory of one look: a row an environment.
   std::vector<std::byte> achieved_, desired_;
   std::vector<double> reward_;
   std::vector<std::uint8_t> terminated_;

@@ -26,6 +26,7 @@ class DiscreteSac final : public OffPolicyAgent {
   DiscreteSac(learner::Member member, DiscreteSacPolicy& policy, const NetworkOptions& networks,
               const SacOptions& options, InstructionSet set);
 
+  /// Appends |Q - y| to `errors`, the mean over the critics.
   learner::LearnerReport learn(const Turn& now, std::span<OffPolicySums> sums,
                                std::span<std::vector<float>> errors) override;
   /// Draws from the policy.
@@ -33,6 +34,7 @@ class DiscreteSac final : public OffPolicyAgent {
                                                      std::uint64_t run_seed, int group) override;
   [[nodiscard]] model::NamedTensors targets() const override { return target_.state(); }
   void load_targets(const model::NamedTensors& saved) override { target_.load(saved); }
+  /// That there are no kernels.
   [[nodiscard]] std::string gradients_by() const override;
   /// The temperature that is in force.
   void append_figures(std::vector<std::pair<std::string, double>>& figures) const override;

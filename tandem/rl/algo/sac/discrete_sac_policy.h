@@ -44,12 +44,14 @@ class DiscreteSacPolicy final : public ActorCritic {
   PolicyOutput forward(const Observation& observation) override;
   [[nodiscard]] PolicyScript script() const override;
 
+  /// The parts, for what learns them. They are the policy's.
   [[nodiscard]] ObservationNetwork& actor() { return *actor_; }
   [[nodiscard]] ChoiceValues& critics() { return *critics_; }
   /// A scalar.
   [[nodiscard]] const at::Tensor& log_temperature() const { return log_temperature_; }
 
  private:
+  // Registered, so that the module has their parameters.
   std::shared_ptr<ObservationNetwork> actor_;
   at::Tensor log_temperature_;
   std::shared_ptr<ChoiceValues> critics_;

@@ -70,7 +70,7 @@ inline OffPolicySetup small_discrete_sac(SmallOffPolicy run, const SacOptions& o
   if (run.env == "Pendulum-v1") run.env = "CartPole-v1";
   return with_agent<DiscreteSac, DiscreteSacPolicy>(
       small_off_policy(run, options), options, [options](const Spec& spec, at::Generator generator) {
-        return std::make_shared<DiscreteSacPolicy>(spec, kSmallNetworks, options.critics, options.temperature,
+        return std::make_shared<DiscreteSacPolicy>(spec, kSmallNetworks, options.critics, options.first_temperature(),
                                                    std::move(generator));
       });
 }

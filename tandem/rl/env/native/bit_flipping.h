@@ -23,6 +23,7 @@ namespace tandem::rl {
 /// An environment as env_concepts.h describes it, with goals as goal_rewards.h does.
 class BitFlipping {
  public:
+  /// Of 15 bits there are 32,768 goals, and an episode of chance reaches its own once in 2,700 times.
   struct Options {
     std::int64_t bits = 15;
   };
@@ -39,6 +40,7 @@ class BitFlipping {
 
   /// Bits are numbers, 0 and 1. Three leaves of as many: the bits, what was achieved, which is the same, and the goal.
   [[nodiscard]] Spec spec() const;
+  /// Views of the environment's own bits, valid until the next call.
   using Seen = std::tuple<std::span<const float>, std::span<const float>, std::span<const float>>;
   /// Bits and goal are drawn. Where they are the same at once, it takes two steps to be there again.
   Seen reset(NumpyGenerator& random);
@@ -57,8 +59,10 @@ class BitFlipping {
   Seen load(std::span<const std::byte> state);
 
  private:
+  // In the order of the spec.
   [[nodiscard]] Seen seen() const { return {now_, now_, goal_}; }
 
+  // As long as there are bits; their memory never moves, as Seen asks.
   std::vector<float> now_, goal_;
 };
 
