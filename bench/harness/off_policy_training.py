@@ -12,7 +12,9 @@ SB3_NAME, CLEANRL_NAME, SBX_NAME, RLTOOLS_NAME = "stable-baselines3", "cleanrl (
 SB3 = Peer("sb3", "sb3_off_policy.py", ("stable-baselines3", "torch", "gymnasium"))
 SBX = Peer("sbx", "sb3_off_policy.py", ("sbx-rl", "jax", "gymnasium"), note="its operations compiled by XLA")
 CLEANRL = Peer("sb3", "cleanrl_sac.py", ("torch", "gymnasium"), note="our own script of CleanRL's settings")
-RLTOOLS = Peer("rltools", "rltools_off_policy.py", ("rltools", "gymnasium"), note="compiled for the settings, one environment")
+RLTOOLS = Peer(
+    "rltools", "rltools_off_policy.py", ("rltools", "gymnasium"), note="compiled for the settings, one environment"
+)
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
-"""SAC in one file on plain PyTorch and gymnasium, as CleanRL's sac_continuous_action.py does it; training_line.py has the
-command line. It is our own script, not CleanRL's: the package on the index asks for a torch and a gym of its time.
+"""SAC in one file on plain PyTorch and gymnasium, as CleanRL's sac_continuous_action.py does it; training_line.py has
+the command line. It is our own script, not CleanRL's: the package on the index asks for a torch and a gym of its time.
 
 What it has in common with CleanRL's: two critics side by side, tanh of a normal whose deviation comes from the network
 (log_std from -5 to 2), a learned temperature, targets that follow after each optimizer step, a replay of NumPy arrays.

@@ -1,4 +1,5 @@
-"""Trains with SAC or TD3 of rl-tools, compiled for the settings on the first call; training_line.py has the command line.
+"""Trains with SAC or TD3 of rl-tools, compiled for the settings on the first call; training_line.py has the command
+line.
 
 The whole training is in C++, the environment gymnasium's. rl-tools has one environment at a time here, and its number
 of layers counts that of the outputs.

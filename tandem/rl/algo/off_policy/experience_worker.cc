@@ -227,7 +227,7 @@ void ExperienceWorker::make_draw_memory(std::int64_t rows, TransitionRows& into)
   drawn_.row = row_drawn_.data();
 }
 
-// What losses take is float32; sums of rewards and discounts were formed in float64.
+// Losses take float32; sums of rewards and discounts were formed in float64.
 void ExperienceWorker::draw(double beta, const Normalizers& frozen, TransitionRows& into) {
   const Span span("draw");
   const at::NoGradGuard no_grad;

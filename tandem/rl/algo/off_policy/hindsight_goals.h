@@ -22,7 +22,7 @@ namespace tandem::rl {
 /// where the group cannot reward goals, which says why.
 [[nodiscard]] std::optional<HindsightOptions> hindsight_of(EnvGroup& group, Hindsight hindsight, int goals);
 
-/// What a replay must hold for hindsight beside what it holds anyway: every episode's last observation, and goals with
+/// Hindsight needs more of a replay than it holds anyway: every episode's last observation, and goals with
 /// all digits that their environment gives them, since rewards are computed from them. Episodes that end with their
 /// goal may be short, so there is room for one in four rows.
 void keep_for_hindsight(const Spec& spec, int envs, ReplayOptions& options);

@@ -44,7 +44,7 @@ struct OffPolicyOptions {
   // The share of the way that target networks go to the networks that learn, every target_every optimizer steps.
   double tau = 0.005;
   int target_every = 1;
-  // Of all learning rates, by the one of the algorithm's section; others keep their ratio to it.
+  // All learning rates follow it: the one of the algorithm's section, to which others keep their ratio.
   Schedule learning_rate_schedule = {};
   double adam_eps = 1e-8;
   // Gradients of a step are scaled down to this norm; nothing: never.
@@ -58,8 +58,8 @@ struct OffPolicyOptions {
   int hindsight_goals = 4;
   // Kernels for losses and gradients where there are some; kRecorded is none of the choices here.
   LossKernel kernel = LossKernel::kAuto;
-  // What the kernels' products of matrices multiply while learning; what acts multiplies float32. Those of bfloat16
-  // need the kernels and a processor that has them.
+  // The kernels' products of matrices multiply these numbers while learning; what acts multiplies float32. Those of
+  // bfloat16 need the kernels and a processor that has them.
   Compute compute = Compute::kFloat32;
   // Seconds that a step of an env group may take.
   std::int64_t stall_timeout = 300;

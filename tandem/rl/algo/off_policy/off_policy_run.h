@@ -123,7 +123,7 @@ class OffPolicyRun final : public TrainingRun {
   [[nodiscard]] PolicyState policy_state();
   // This rank's share of a checkpoint, without the replay.
   [[nodiscard]] learner::StateParts parts_beside_replay();
-  // Of any shard of the run; collective. `part`: replay-K.
+  // Works for any shard of the run; collective. `part`: replay-K.
   void load_replay(int shard, const model::NamedTensors& part, const learner::ReadPart& read_part);
 
   // Workers and teams refer to members above them, so the order of members matters.

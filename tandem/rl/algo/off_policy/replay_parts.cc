@@ -15,7 +15,7 @@
 namespace tandem::rl {
 namespace {
 
-// Of a replay whose segments have fewer bytes, two megabytes are written at each checkpoint, as many as of a large one.
+// Where a replay's segments have fewer bytes, two megabytes are written at each checkpoint, as many as of a large one.
 constexpr std::size_t kLeastOfAFile = std::size_t{32} << 10;
 constexpr const char* kSegments = "segments";  // the names of full segments' parts, a line each
 

@@ -1,6 +1,6 @@
 // A perceptron with ReLU by plain loops in float64: what losses are compared with.
 #pragma once
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace tandem::rl::testing {
 
 using Numbers = std::vector<double>;
 
-/// What `network`, whose activation is ReLU and which has no norms, makes of the row `x`.
+/// Applies `network`, whose activation is ReLU and which has no norms, to the row `x`.
 inline Numbers perceptron(const Mlp& network, Numbers x) {
   for (std::size_t layer = 0; layer < network.layers().size(); ++layer) {
     const at::Tensor weight = network.layers()[layer]->weight.detach(), bias = network.layers()[layer]->bias.detach();
