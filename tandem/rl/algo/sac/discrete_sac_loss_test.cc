@@ -9,13 +9,13 @@
 namespace tandem::rl {
 namespace {
 
-constexpr std::int64_t kRows = 12, kChoices = 4;
+constexpr std::int64_t kChosenRows = 12, kFourChoices = 4;
 
 Spec choice_spec(bool has_mask) {
   Spec spec;
   spec.id = "Test-v0";
   spec.observation = {{.name = "obs", .type = ElementType::kFloat32, .shape = {3}, .low = {}, .high = {}}};
-  spec.action = Discrete{kChoices};
+  spec.action = Discrete{kFourChoices};
   spec.has_action_mask = has_mask;
   return spec;
 }
@@ -26,17 +26,17 @@ struct Choosing {
   explicit Choosing(bool has_mask) : spec(choice_spec(has_mask)) {
     const at::NoGradGuard no_grad;
     at::manual_seed(4);
-    rows.observation = {at::randn({kRows, 3})};
-    rows.next_observation = {at::randn({kRows, 3})};
-    rows.action = at::randint(0, kChoices, {kRows}, at::kLong);
-    rows.reward = at::randn({kRows}, at::kDouble);
-    rows.discount = at::rand({kRows}, at::kDouble);
-    rows.weight = at::rand({kRows}, at::kDouble);
+    rows.observation = {at::randn({kChosenRows, 3})};
+    rows.next_observation = {at::randn({kChosenRows, 3})};
+    rows.action = at::randint(0, kFourChoices, {kChosenRows}, at::kLong);
+    rows.reward = at::randn({kChosenRows}, at::kDouble);
+    rows.discount = at::rand({kChosenRows}, at::kDouble);
+    rows.weight = at::rand({kChosenRows}, at::kDouble);
     if (has_mask) {
-      rows.action_mask =
-          at::ones({kRows, kChoices}, at::kByte).scatter(1, ((rows.action + 1) % kChoices).view({-1, 1}), 0);
-      rows.next_action_mask =
-          at::ones({kRows, kChoices}, at::kByte).scatter(1, ((rows.action + 2) % kChoices).view({-1, 1}), 0);
+      rows.action_mask = at::ones({kChosenRows, kFourChoices}, at::kByte)
+                             .scatter(1, ((rows.action + 1) % kFourChoices).view({-1, 1}), 0);
+      rows.next_action_mask = at::ones({kChosenRows, kFourChoices}, at::kByte)
+                                  .scatter(1, ((rows.action + 2) % kFourChoices).view({-1, 1}), 0);
     }
     policy.to(at::kDouble);
     policy.log_temperature().fill_(std::log(0.3));  // which was rounded to float32
@@ -51,11 +51,11 @@ struct Choosing {
 };
 
 // The probabilities of a row's choices, 0 for forbidden ones, and the least values of all.
-struct Row {
-  double probability[kChoices], least[kChoices];
+struct ChoiceRow {
+  double probability[kFourChoices], least[kFourChoices];
   [[nodiscard]] double expected(double temperature) const {  // of least - temperature * log p
     double sum = 0;
-    for (std::int64_t a = 0; a < kChoices; ++a) {
+    for (std::int64_t a = 0; a < kFourChoices; ++a) {
       const double p = probability[a];
       if (p > 0) sum += p * (least[a] - temperature * std::log(p));
     }
@@ -67,13 +67,13 @@ struct Row {
     return sum;
   }
 };
-Row row_of(DiscreteSacPolicy& policy, ChoiceValues& critics, const at::Tensor& observation, const at::Tensor& mask,
-           std::int64_t row) {
+ChoiceRow choice_row(DiscreteSacPolicy& policy, ChoiceValues& critics, const at::Tensor& observation,
+                     const at::Tensor& mask, std::int64_t row) {
   const Observation one{observation.narrow(0, row, 1)};
   const at::Tensor logits = policy.actor().forward(one), values = critics.forward(one);
-  Row its{};
+  ChoiceRow its{};
   double sum = 0;
-  for (std::int64_t a = 0; a < kChoices; ++a) {
+  for (std::int64_t a = 0; a < kFourChoices; ++a) {
     const bool is_allowed = !mask.defined() || mask[row][a].item<int>() != 0;
     its.probability[a] = is_allowed ? std::exp(logits[0][a].item<double>()) : 0;
     sum += its.probability[a];
@@ -88,15 +88,16 @@ TEST(DiscreteSacLossTest, TheCriticsLossIsTheWeightedSquaredErrorOfBoth) {
     Choosing it(has_mask);
     double wanted = 0;
     std::vector<double> errors;
-    for (std::int64_t row = 0; row < kRows; ++row) {
-      const Row next = row_of(it.policy, it.targets, it.rows.next_observation[0], it.rows.next_action_mask, row);
+    for (std::int64_t row = 0; row < kChosenRows; ++row) {
+      const ChoiceRow next =
+          choice_row(it.policy, it.targets, it.rows.next_observation[0], it.rows.next_action_mask, row);
       const double target =
           it.rows.reward[row].item<double>() + it.rows.discount[row].item<double>() * next.expected(0.3);
       const at::Tensor q = it.policy.critics().forward({it.rows.observation[0].narrow(0, row, 1)});
       double error = 0;
       for (const int critic : {0, 1}) {
         const double its = q[critic][0][it.rows.action[row].item<std::int64_t>()].item<double>() - target;
-        wanted += 0.5 * it.rows.weight[row].item<double>() * its * its / kRows;
+        wanted += 0.5 * it.rows.weight[row].item<double>() * its * its / kChosenRows;
         error += std::abs(its) / 2;
       }
       errors.push_back(error);
@@ -114,16 +115,17 @@ TEST(DiscreteSacLossTest, TheActorsLossIsTheSoftValueAndTheTemperaturesTheSurplu
   for (const bool has_mask : {false, true}) {
     Choosing it(has_mask);
     double policy_loss = 0, entropy = 0;
-    for (std::int64_t row = 0; row < kRows; ++row) {
-      const Row now = row_of(it.policy, it.policy.critics(), it.rows.observation[0], it.rows.action_mask, row);
-      policy_loss -= now.expected(0.3) / kRows;
-      entropy += now.entropy() / kRows;
+    for (std::int64_t row = 0; row < kChosenRows; ++row) {
+      const ChoiceRow now =
+          choice_row(it.policy, it.policy.critics(), it.rows.observation[0], it.rows.action_mask, row);
+      policy_loss -= now.expected(0.3) / kChosenRows;
+      entropy += now.entropy() / kChosenRows;
     }
-    const double surplus = entropy - 0.89 * std::log(kChoices);
+    const double surplus = entropy - 0.89 * std::log(kFourChoices);
     OffPolicySums sums;
     const learner::ShardLoss loss = sac_policy_loss(it.policy, it.rows, {}, sums);
-    EXPECT_NEAR(sums.policy_loss / kRows, policy_loss, 1e-10);
-    EXPECT_NEAR(sums.entropy / kRows, entropy, 1e-10);
+    EXPECT_NEAR(sums.policy_loss / kChosenRows, policy_loss, 1e-10);
+    EXPECT_NEAR(sums.entropy / kChosenRows, entropy, 1e-10);
     EXPECT_NEAR(loss.loss.item<double>(), policy_loss + std::log(0.3) * surplus, 1e-10);
     loss.loss.backward();
     EXPECT_NEAR(it.policy.log_temperature().grad().item<double>(), surplus, 1e-10);
@@ -143,17 +145,17 @@ TEST(DiscreteSacLossTest, TheActorsGradientIsThatOfTheSum) {
   Choosing it(true);
   OffPolicySums sums;
   sac_policy_loss(it.policy, it.rows, {}, sums).loss.backward();
-  std::vector<double> wanted(kChoices);
-  for (std::int64_t row = 0; row < kRows; ++row) {
-    const Row now = row_of(it.policy, it.policy.critics(), it.rows.observation[0], it.rows.action_mask, row);
-    for (std::size_t a = 0; a < kChoices; ++a) {
+  std::vector<double> wanted(kFourChoices);
+  for (std::int64_t row = 0; row < kChosenRows; ++row) {
+    const ChoiceRow now = choice_row(it.policy, it.policy.critics(), it.rows.observation[0], it.rows.action_mask, row);
+    for (std::size_t a = 0; a < kFourChoices; ++a) {
       const double p = now.probability[a];
-      if (p > 0) wanted[a] += p * (0.3 * std::log(p) - now.least[a] + now.expected(0.3)) / kRows;
+      if (p > 0) wanted[a] += p * (0.3 * std::log(p) - now.least[a] + now.expected(0.3)) / kChosenRows;
     }
   }
   // The last bias has the gradient of the logit itself.
   const at::Tensor grad = it.policy.actor().net().layers().back()->bias.grad();
-  for (std::int64_t a = 0; a < kChoices; ++a)
+  for (std::int64_t a = 0; a < kFourChoices; ++a)
     EXPECT_NEAR(grad[a].item<double>(), wanted[static_cast<std::size_t>(a)], 1e-10);
 }
 
