@@ -220,6 +220,8 @@ TEST_F(OffPolicyProgramTest, WhatAnAlgorithmCannotLearnIsSaidBeforeARunBegins) {
   refused(train("dqn", "Pendulum-v1", "a"), HasSubstr("Pendulum-v1 takes no single choice"));
   refused(train("td3", "CartPole-v1", "b"), HasSubstr("CartPole-v1 takes choices"));
   refused(train("sac", "MultiAgentCartPole-v0", "c"), HasSubstr("several agents"));
+  refused(train("sac", "CartPole-v1", "b", {"--set", "sac.critic_norm=layer"}),
+          HasSubstr("sac.critic_norm has no effect where actions are choices"));
   refused(train("td3", "Pendulum-v1", "d", {"--set", "policy.recurrent=lstm"}),
           HasSubstr("td3 trains no policies that remember"));
   refused(train("sac", "Pendulum-v1", "e", {"--set", "policy.trunks=shared"}),
@@ -233,7 +235,9 @@ TEST_F(OffPolicyProgramTest, WhatAnAlgorithmCannotLearnIsSaidBeforeARunBegins) {
           AllOf(HasSubstr("td3.compute"), HasSubstr("td3.kernel is off; use float32")));
   refused(train("sac", "Pendulum-v1", "i", {"--set", "sac.compute=bfloat16", "--set", "instructions=portable"}),
           AllOf(HasSubstr("sac.compute"), HasSubstr("it goes with the instruction set avx512")));
-  for (const char* name : {"a", "b", "c", "d", "e", "f", "g", "h", "i"})
+  refused(train("td3", "Pendulum-v1", "j", {"--set", "td3.critics=2", "--set", "td3.target_critics=3"}),
+          AllOf(HasSubstr("td3.target_critics"), HasSubstr("drawn from the critics, which are 2")));
+  for (const char* name : {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"})
     EXPECT_FALSE(std::filesystem::exists(folder / name));
 }
 

@@ -32,16 +32,28 @@ class Networks:
         chosen = [t.requires_grad_() for name, t in self.tensors.items() if name.startswith(beginnings)]
         return chosen
 
-    def mlp(self, name, x):
-        layers = sorted({int(key[len(name) + 1:].split(".")[0]) for key in self.tensors if key.startswith(name + ".")})
+    def mlp(self, name, x, noise=None):
+        parts = {key[len(name) + 1:].split(".")[0] for key in self.tensors if key.startswith(name + ".")}
+        layers = sorted(int(part) for part in parts if part.isdigit())
         for i in layers:
-            x = F.linear(x, self.tensors[f"{name}.{i}.weight"], self.tensors[f"{name}.{i}.bias"])
+            weight, bias = self.tensors[f"{name}.{i}.weight"], self.tensors[f"{name}.{i}.bias"]
+            if noise:  # Fortunato et al. (2018), equations 9 to 11
+                stream = name.split(".")[-1]
+                inputs, outputs = noise[f"{stream}.{i}.inputs"], noise[f"{stream}.{i}.outputs"]
+                weight = weight + self.tensors[f"{name}_deviation.{i}.weight"] * outputs[:, None] * inputs[None, :]
+                bias = bias + self.tensors[f"{name}_deviation.{i}.bias"] * outputs
+            x = F.linear(x, weight, bias)
+            scale, shift = (self.tensors.get(f"{name}.norm_{i}.{kind}") for kind in ("weight", "bias"))
+            if scale is not None:
+                x = F.layer_norm(x, scale.shape, scale, shift)
             x = F.relu(x) if i < layers[-1] else x
         return x
 
-    def critics(self, observation, action):
+    def critics(self, observation, action, chosen=None):
         pair = torch.cat([observation, action], 1)
-        return torch.stack([self.mlp(f"critics.{i}", pair).squeeze(1) for i in range(2)])
+        if chosen is None:
+            chosen = sorted({int(key.split(".")[1]) for key in self.tensors if key.startswith("critics.")})
+        return torch.stack([self.mlp(f"critics.{int(i)}", pair).squeeze(1) for i in chosen])
 
 
 def follow(networks, target, beginnings):
@@ -66,7 +78,7 @@ def step(optimizer, loss):
     optimizer.step()
 
 
-def sac(before, rows):
+def sac(before, rows, has_mean):
     net, target = Networks(before, "before."), Networks(before, "before.")
     critics = torch.optim.Adam(net.learn("critics."), lr=3e-4)
     actor = torch.optim.Adam(net.learn("actor.", "log_temperature"), lr=3e-4)
@@ -74,13 +86,14 @@ def sac(before, rows):
         temperature = net.tensors["log_temperature"].exp().detach()
         with torch.no_grad():
             action, log_prob = draw(net, r["next_observation"], r["noise.0"])
-            least = target.critics(r["next_observation"], action).min(0).values
+            least = target.critics(r["next_observation"], action, r["chosen"]).min(0).values
             y = r["reward"] + r["discount"] * (least - temperature * log_prob)
         q = net.critics(r["observation"], r["action"])
         r["my_errors"] = (q - y).abs().mean(0).detach()
         step(critics, sum(0.5 * (r["weight"] * (each - y) ** 2).mean() for each in q))
         action, log_prob = draw(net, r["observation"], r["noise.1"])
-        policy = (temperature * log_prob - net.critics(r["observation"], action).min(0).values).mean()
+        q = net.critics(r["observation"], action)
+        policy = (temperature * log_prob - (q.mean(0) if has_mean else q.min(0).values)).mean()
         entropy = -(net.tensors["log_temperature"] * (log_prob.detach() - 3)).mean()
         step(actor, policy + entropy)
         follow(net, target, "critics.")
@@ -130,7 +143,7 @@ def td3(before, rows):
         with torch.no_grad():
             noise = (0.2 * r["noise.0"]).clamp(-0.5, 0.5)
             action = (torch.tanh(target.mlp("actor.net", r["next_observation"])) + noise).clamp(-1, 1)
-            y = r["reward"] + r["discount"] * target.critics(r["next_observation"], action).min(0).values
+            y = r["reward"] + r["discount"] * target.critics(r["next_observation"], action, r["chosen"]).min(0).values
         q = net.critics(r["observation"], r["action"])
         r["my_errors"] = (q - y).abs().mean(0).detach()
         step(critics, sum((r["weight"] * (each - y) ** 2).mean() for each in q))
@@ -141,11 +154,15 @@ def td3(before, rows):
     return net, target
 
 
-def returns_of(net, observation, is_dueling, numbers):
+def noise_of(row, who):
+    return {name[len(who) + 1:]: t for name, t in row.items() if name.startswith(who + ".")}
+
+
+def returns_of(net, observation, is_dueling, numbers, noise):
     if not is_dueling:
-        return net.mlp("q.net", observation).view(-1, 4, numbers)
-    value = net.mlp("q.value", observation).view(-1, 1, numbers)
-    advantage = net.mlp("q.advantage", observation).view(-1, 4, numbers)
+        return net.mlp("q.net", observation, noise).view(-1, 4, numbers)
+    value = net.mlp("q.value", observation, noise).view(-1, 1, numbers)
+    advantage = net.mlp("q.advantage", observation, noise).view(-1, 4, numbers)
     return value + advantage - advantage.mean(1, keepdim=True)
 
 
@@ -186,11 +203,12 @@ def dqn(before, rows, kind, is_double, is_dueling):
 
     for r in rows:
         index = torch.arange(r["action"].numel())
+        own, slow = noise_of(r, "own"), noise_of(r, "target")
         with torch.no_grad():
-            after = returns_of(target, r["next_observation"], is_dueling, numbers)
-            judge = returns_of(net, r["next_observation"], is_dueling, numbers) if is_double else after
+            after = returns_of(target, r["next_observation"], is_dueling, numbers, slow)
+            judge = returns_of(net, r["next_observation"], is_dueling, numbers, own) if is_double else after
             after = after[index, means(judge).argmax(1)]
-        mine = returns_of(net, r["observation"], is_dueling, numbers)[index, r["action"]]
+        mine = returns_of(net, r["observation"], is_dueling, numbers, own)[index, r["action"]]
         if kind == "categorical":
             wanted = projected(after.softmax(1), support, r["reward"], r["discount"])
             each = -(wanted * mine.log_softmax(1)).sum(1)
@@ -212,10 +230,19 @@ def compare(path):
         begin = f"rows.{turn}."
         rows.append({name[len(begin):]: t for name, t in tensors.items() if name.startswith(begin)})
     kind = path.stem.split("-")
+    # What a case is about must be there, or both sides would leave it out alike.
+    needed = {"redq": "before.critics.3.norm_0.weight", "noisy": "rows.0.own"}
+    for word, name in needed.items():
+        if (word in kind) != any(each.startswith(name) for each in tensors):
+            raise SystemExit(f"{path.stem}: {name} should be there, or should not")
     if kind[0] == "dqn":
         net, target = dqn(tensors, rows, kind[1], kind[2] == "double", kind[3] == "dueling")
+    elif kind[0] == "sac":
+        net, target = sac(tensors, rows, "redq" in kind)
+    elif kind[0] == "choices":
+        net, target = sac_of_choices(tensors, rows)
     else:
-        net, target = {"sac": sac, "choices": sac_of_choices, "td3": td3}[kind[0]](tensors, rows)
+        net, target = td3(tensors, rows)
     worst, count = {}, 0
     for name, theirs in tensors.items():
         when, _, rest = name.partition(".")
@@ -239,8 +266,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([sys.argv[1], folder], check=True, timeout=120)
         cases = sorted(pathlib.Path(folder).glob("*/*.safetensors"))
-        if len(cases) != 20:
-            raise SystemExit(f"expected 20 cases, found {len(cases)}")
+        if len(cases) != 28:
+            raise SystemExit(f"expected 28 cases, found {len(cases)}")
         for case in cases:
             worst, count, moved = compare(case)
             faults = [f"{name} by {d:.3g}" for name, d in worst.items()

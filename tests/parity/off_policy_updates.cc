@@ -5,11 +5,13 @@
 
 #include <filesystem>
 #include <string>
+#include <type_traits>
 
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/text.h"
 #include "tandem/model/files/safetensors.h"
 #include "tandem/rl/algo/dqn/dqn.h"
+#include "tandem/rl/algo/off_policy/critic_choice.h"
 #include "tandem/rl/algo/sac/discrete_sac.h"
 #include "tandem/rl/algo/sac/sac.h"
 #include "tandem/rl/algo/td3/td3.h"
@@ -59,6 +61,32 @@ void write(const std::filesystem::path& path, const model::NamedTensors& tensors
   tandem::write_file(path, bytes);
 }
 
+// What follows from the seed of a turn, which the other side cannot draw.
+void append_noise(const std::string& name, const NetNoise& noise, model::NamedTensors& all) {
+  for (std::size_t i = 0; i < noise.size(); ++i) {
+    all.emplace_back(concat(name, ".", i, ".inputs"), at::tensor(noise[i].inputs));
+    all.emplace_back(concat(name, ".", i, ".outputs"), at::tensor(noise[i].outputs));
+  }
+}
+
+template <typename Policy, typename Options>
+void append_choices(int turn, std::uint64_t seed, Policy& policy, const Options& options, model::NamedTensors& all) {
+  if constexpr (std::is_same_v<Options, DqnOptions>) {
+    if (options.exploration != DqnExploration::kNoisy) return;
+    const DqnNoise noise = draw_noise(policy.network(), seed);
+    for (const auto& [who, its] : {std::pair("own", &noise.own), std::pair("target", &noise.target)}) {
+      append_noise(concat("rows.", turn, ".", who, options.streams == DqnStreams::kOne ? ".net" : ".value"), its->net,
+                   all);
+      append_noise(concat("rows.", turn, ".", who, ".advantage"), its->advantage, all);
+    }
+  }
+  if constexpr (std::is_base_of_v<CriticOptions, Options>) {
+    const std::vector<std::size_t> chosen = chosen_critics(options, seed);
+    const std::vector<std::int64_t> places(chosen.begin(), chosen.end());
+    all.emplace_back(concat("rows.", turn, ".chosen"), at::tensor(places));
+  }
+}
+
 void append_rows(int turn, const TransitionRows& rows, model::NamedTensors& all) {
   const auto add = [&](const std::string& name, const at::Tensor& tensor) {
     all.emplace_back(concat("rows.", turn, ".", name), tensor.clone());
@@ -93,7 +121,9 @@ void learn(const std::filesystem::path& path, const Spec& spec, const std::share
   keep("before.");
   for (int turn = 0; turn < 2; ++turn) {
     const TransitionRows rows = random_rows(spec, agent.noises());
+    const auto seed = static_cast<std::uint64_t>(turn + 11);
     append_rows(turn, rows, all);
+    append_choices(turn, seed, *policy, options, all);
     std::vector<learner::Batch> batches(1);
     take_columns(rows, batches.front());
     std::vector<OffPolicySums> sums(1);
@@ -101,7 +131,7 @@ void learn(const std::filesystem::path& path, const Spec& spec, const std::share
     team.run([&](learner::Member& member) {
       member.learner.batch().load_shards(batches, kRows, learner::Tail::kDrop);
       member.learner.begin_pass(learner::Order::kSequential);
-      (void)agent.learn({.turn = turn, .limits = {}}, sums, errors);
+      (void)agent.learn({.turn = turn, .seed = seed, .limits = {}}, sums, errors);
     });
     all.emplace_back(concat("errors.", turn), at::tensor(errors.front()));
   }
@@ -119,8 +149,6 @@ void write_all(const std::filesystem::path& folder, LossKernel kernel) {
   sac.tau = 0.1;
   sac.batch_size = kRows;
   sac.kernel = kernel;
-  learn<SacPolicy, Sac>(folder / "sac.safetensors", box,
-                        std::make_shared<SacPolicy>(box, networks, 2, 0.5, generator()), networks, sac);
   // It has no kernels, so both of its files are by autograd.
   for (const bool has_mask : {false, true}) {
     Spec its = choice;
@@ -133,27 +161,49 @@ void write_all(const std::filesystem::path& folder, LossKernel kernel) {
   td3.tau = 0.1;
   td3.batch_size = kRows;
   td3.kernel = kernel;
-  learn<Td3Policy, Td3>(folder / "td3.safetensors", box,
-                        std::make_shared<Td3Policy>(box, networks, 2, 0.1, generator()), networks, td3);
+  const auto write_critics = [&](const std::string& more, const NetworkOptions& with) {
+    learn<SacPolicy, Sac>(folder / ("sac" + more + ".safetensors"), box,
+                          std::make_shared<SacPolicy>(box, with, sac.critics, 0.5, generator()), with, sac);
+    learn<Td3Policy, Td3>(folder / ("td3" + more + ".safetensors"), box,
+                          std::make_shared<Td3Policy>(box, with, td3.critics, 0.1, generator()), with, td3);
+  };
+  write_critics("", networks);
+  sac.critics = td3.critics = 4;
+  sac.target_critics = td3.target_critics = 2;
+  sac.actor_value = ActorValue::kMean;
+  NetworkOptions normed = networks;
+  normed.critic_norm = CriticNorm::kLayer;
+  write_critics("-redq", normed);
 
+  DqnOptions dqn;
+  dqn.atoms = 11;
+  dqn.least_return = -3;
+  dqn.most_return = 3;
+  dqn.tau = 0.1;
+  dqn.batch_size = kRows;
+  dqn.kernel = kernel;
+  const auto write_dqn = [&](const std::string& more) {
+    const char* const names[] = {"mean", "categorical", "quantiles"};
+    const std::string name = concat("dqn-", names[static_cast<int>(dqn.returns)],
+                                    dqn.streams == DqnStreams::kOne ? "-max-one" : "-double-dueling", more);
+    learn<DqnPolicy, Dqn>(folder / (name + ".safetensors"), choice,
+                          std::make_shared<DqnPolicy>(choice, networks, dqn, generator()), networks, dqn);
+  };
   for (const DqnReturn returns : {DqnReturn::kMean, DqnReturn::kCategorical, DqnReturn::kQuantiles}) {
     for (const DqnStreams streams : {DqnStreams::kOne, DqnStreams::kDueling}) {
-      DqnOptions dqn;
       dqn.returns = returns;
       dqn.streams = streams;
       dqn.target = streams == DqnStreams::kOne ? DqnTarget::kMax : DqnTarget::kDouble;
-      dqn.atoms = 11;
-      dqn.least_return = -3;
-      dqn.most_return = 3;
-      dqn.tau = 0.1;
-      dqn.batch_size = kRows;
-      dqn.kernel = kernel;
-      const char* const names[] = {"mean", "categorical", "quantiles"};
-      const std::string name = concat("dqn-", names[static_cast<int>(returns)],
-                                      streams == DqnStreams::kOne ? "-max-one" : "-double-dueling");
-      learn<DqnPolicy, Dqn>(folder / (name + ".safetensors"), choice,
-                            std::make_shared<DqnPolicy>(choice, networks, dqn, generator()), networks, dqn);
+      write_dqn("");
     }
+  }
+  // Noisy layers of one stream, and Rainbow's of two.
+  dqn.exploration = DqnExploration::kNoisy;
+  for (const DqnStreams streams : {DqnStreams::kOne, DqnStreams::kDueling}) {
+    dqn.streams = streams;
+    dqn.returns = streams == DqnStreams::kOne ? DqnReturn::kMean : DqnReturn::kCategorical;
+    dqn.target = streams == DqnStreams::kOne ? DqnTarget::kMax : DqnTarget::kDouble;
+    write_dqn("-noisy");
   }
 }
 

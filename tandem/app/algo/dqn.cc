@@ -16,6 +16,8 @@ inline constexpr auto kChoices<rl::DqnStreams> = words_up_to<rl::DqnStreams::kDu
 template <>
 inline constexpr auto kChoices<rl::DqnReturn> = words_up_to<rl::DqnReturn::kQuantiles>("mean", "categorical",
                                                                                        "quantiles");
+template <>
+inline constexpr auto kChoices<rl::DqnExploration> = words_up_to<rl::DqnExploration::kNoisy>("epsilon", "noisy");
 
 namespace {
 
@@ -42,9 +44,21 @@ class DqnAlgorithm final : public OffPolicyAlgorithm {
     section.add("least_return", dqn.least_return, "The least of the fixed values.")
         .only_with("dqn.returns", "categorical");
     section.add("most_return", dqn.most_return, "The largest of them.").only_with("dqn.returns", "categorical");
-    section.add("first_epsilon", dqn.first_epsilon, "Share of actions that are drawn evenly at first.").within(0, 1);
-    section.add("last_epsilon", dqn.last_epsilon, "The same later on.").within(0, 1);
-    section.add("epsilon_share", dqn.epsilon_share, "Share of the run from the one to the other.").within(0, 1);
+    section.add("exploration", dqn.exploration,
+                "epsilon: a share of actions is drawn evenly; noisy: weights have a learned noise (noisy nets).");
+    section
+        .add("first_deviation", dqn.first_deviation, "Noise of a weight at first, times the root of a layer's inputs.")
+        .above(0)
+        .only_with("dqn.exploration", "noisy");
+    section.add("first_epsilon", dqn.first_epsilon, "Share of actions that are drawn evenly at first.")
+        .within(0, 1)
+        .only_with("dqn.exploration", "epsilon");
+    section.add("last_epsilon", dqn.last_epsilon, "The same later on.")
+        .within(0, 1)
+        .only_with("dqn.exploration", "epsilon");
+    section.add("epsilon_share", dqn.epsilon_share, "Share of the run from the one to the other.")
+        .within(0, 1)
+        .only_with("dqn.exploration", "epsilon");
   }
 
   void check(Rules& rules) const override {
@@ -67,7 +81,7 @@ class DqnAlgorithm final : public OffPolicyAlgorithm {
     return with_counts(options, options.of<rl::DqnOptions>());
   }
 
-  void check_actions(const rl::Spec& spec) const override {
+  void check_actions(const TrainOptions& /*options*/, const rl::Spec& spec) const override {
     if (std::holds_alternative<rl::Discrete>(spec.action)) return;
     throw ConfigError(concat(spec.id, " takes no single choice, and dqn learns the values of one; use ",
                              std::holds_alternative<rl::Box>(spec.action) ? "sac, td3 or ppo" : "ppo, impala or appo"));

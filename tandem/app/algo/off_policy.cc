@@ -20,6 +20,8 @@ inline constexpr auto kChoices<rl::Compute> = words_up_to<rl::Compute::kBfloat16
 template <>
 inline constexpr auto kChoices<rl::Hindsight> = words_up_to<rl::Hindsight::kEpisode>("none", "future", "final",
                                                                                      "episode");
+template <>
+inline constexpr auto kChoices<rl::CriticNorm> = words_up_to<rl::CriticNorm::kLayer>("none", "layer");
 
 namespace {
 
@@ -87,8 +89,29 @@ void add_off_policy_options(const OptionSection& given, rl::OffPolicyOptions& op
       .within(1, kLargestCount);
 }
 
+void add_critic_options(const OptionSection& given, rl::CriticOptions& options) {
+  OptionSection section = given;
+  section.add("critics", options.critics, "Networks that estimate what an action is worth.").within(1, 64);
+  section
+      .add("target_critics", options.target_critics,
+           "How many of them, drawn in each step, the least is taken of for a target (REDQ); all: of all.")
+      .within(1, 64)
+      .absent_as("all");
+  section.add("critic_norm", options.critic_norm, "layer: a layer norm before each activation of the critics.");
+  section
+      .add("critic_dropout", options.critic_dropout, "Share of the critics' hidden units that losses leave out (DroQ).")
+      .within(0, 0.9);
+}
+
 rl::NetworkOptions network_options(const PolicySettings& settings) {
   return {.hidden = settings.hidden, .activation = rl::activation(settings.activation), .torso = settings.torso};
+}
+
+rl::NetworkOptions network_options(const PolicySettings& settings, const rl::CriticOptions& options) {
+  rl::NetworkOptions networks = network_options(settings);
+  networks.critic_norm = options.critic_norm;
+  networks.critic_dropout = options.critic_dropout;
+  return networks;
 }
 
 rl::OffPolicyOptions OffPolicyAlgorithm::with_counts(const TrainOptions& options, rl::OffPolicyOptions its) {
@@ -144,7 +167,7 @@ std::vector<OptionCheck> OffPolicyAlgorithm::checks(const CheckPlace& place) con
               "which are not learned from a replay so far; use ppo, dd_ppo, impala or appo"),
           environment_check(place.environments, "env",
                             [this](const TrainOptions& options, const rl::Spec& spec) {
-                              check_actions(spec);
+                              check_actions(options, spec);
                               check_goals(options, spec);
                             }),
           {section() + ".replay_folder", [this](const TrainOptions& options) {

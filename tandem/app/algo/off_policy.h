@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tandem/app/config/algorithm.h"
+#include "tandem/rl/algo/off_policy/critic_options.h"
 #include "tandem/rl/algo/off_policy/networks.h"
 #include "tandem/rl/algo/off_policy/off_policy_run.h"
 
@@ -15,8 +16,12 @@ namespace tandem::app {
 /// Adds the options of rl::OffPolicyOptions to an algorithm's section, but those that every algorithm has.
 void add_off_policy_options(const OptionSection& section, rl::OffPolicyOptions& options);
 
-/// The networks that the settings of a policy describe.
+/// Adds what rl::CriticOptions has besides.
+void add_critic_options(const OptionSection& section, rl::CriticOptions& options);
+
+/// The networks that the settings of a policy describe, with critics as `options` say.
 [[nodiscard]] rl::NetworkOptions network_options(const PolicySettings& settings);
+[[nodiscard]] rl::NetworkOptions network_options(const PolicySettings& settings, const rl::CriticOptions& options);
 
 /// Its functions serve sac, td3, ddpg and dqn alike; a derived class has a name, options, networks and an agent.
 class OffPolicyAlgorithm : public Algorithm {
@@ -36,7 +41,7 @@ class OffPolicyAlgorithm : public Algorithm {
   /// Sets the algorithm's parts of a setup: its optimizers and agents.
   virtual void set_agent(const TrainOptions& options, rl::OffPolicySetup& setup) const = 0;
   /// Throws ConfigError when an environment's actions are not those that it can learn.
-  virtual void check_actions(const rl::Spec& spec) const = 0;
+  virtual void check_actions(const TrainOptions& options, const rl::Spec& spec) const = 0;
 
   /// Whether products of options.compute can be had.
   void check_compute(Rules& rules) const;

@@ -23,8 +23,7 @@ class Td3Algorithm : public OffPolicyAlgorithm {
         .above(0)
         .at_most(1)
         .absent_as("auto");
-    section.add("critics", td3.critics, "Networks that estimate what an action is worth; the least counts.")
-        .within(1, 64);
+    add_critic_options(section, td3);
     section.add("policy_every", td3.policy_every, "Steps of the critics for one of the actor and the targets.")
         .within(1, kLargestCount);
     section
@@ -39,10 +38,15 @@ class Td3Algorithm : public OffPolicyAlgorithm {
     section.add("target_noise_clip", td3.target_noise_clip, "Most that this noise counts.").above(0);
   }
 
+  void check(Rules& rules) const override {
+    OffPolicyAlgorithm::check(rules);
+    rules.count_faults(section(), rl::critic_faults(rules.options().of<rl::Td3Options>()));
+  }
+
   [[nodiscard]] std::function<std::shared_ptr<rl::ActorCritic>(const rl::Spec&, at::Generator)> policy_factory(
       const TrainOptions& options, const PolicySettings& settings) const override {
-    return [networks = network_options(settings), td3 = options.of<rl::Td3Options>()](const rl::Spec& spec,
-                                                                                      at::Generator generator) {
+    return [networks = network_options(settings, options.of<rl::Td3Options>()), td3 = options.of<rl::Td3Options>()](
+               const rl::Spec& spec, at::Generator generator) {
       return std::make_shared<rl::Td3Policy>(spec, networks, td3.critics, td3.exploration_noise, std::move(generator));
     };
   }
@@ -52,7 +56,7 @@ class Td3Algorithm : public OffPolicyAlgorithm {
     return with_counts(options, options.of<rl::Td3Options>());
   }
 
-  void check_actions(const rl::Spec& spec) const override {
+  void check_actions(const TrainOptions& /*options*/, const rl::Spec& spec) const override {
     if (!std::holds_alternative<rl::Box>(spec.action)) {
       throw ConfigError(concat(spec.id, " takes choices, and ", name(),
                                " learns actions of a Box; use dqn, sac, ppo, impala or appo"));
@@ -64,7 +68,7 @@ class Td3Algorithm : public OffPolicyAlgorithm {
     const auto& td3 = options.of<rl::Td3Options>();
     setup.learning_rate = td3.learning_rate;
     setup.set_optimizers = [td3](learner::TeamOptions& team) { rl::Td3::set_optimizers(td3, team); };
-    setup.make_agent = [td3, networks = network_options(options.policy), set = setup.actor.instruction_set](
+    setup.make_agent = [td3, networks = network_options(options.policy, td3), set = setup.actor.instruction_set](
                            learner::Member member, rl::ActorCritic& policy) {
       return std::make_unique<rl::Td3>(std::move(member), dynamic_cast<rl::Td3Policy&>(policy), networks, td3, set);
     };

@@ -25,20 +25,31 @@ std::shared_ptr<ReturnNetwork> copy_of(DqnPolicy& policy, const NetworkOptions& 
 
 }  // namespace
 
-EpsilonGreedy::EpsilonGreedy(DqnPolicy& policy, const double& epsilon, Philox random, std::int64_t rows,
-                             std::optional<InstructionSet> kernels)
-    : policy_(policy), epsilon_(epsilon), random_(random), actions_(head_size(policy.spec().action)) {
+EpsilonGreedy::EpsilonGreedy(DqnPolicy& policy, const DqnOptions& options, const double& epsilon, Philox random,
+                             std::int64_t rows, std::optional<InstructionSet> kernels)
+    : policy_(policy),
+      epsilon_(epsilon),
+      is_noisy_(options.exploration == DqnExploration::kNoisy),
+      random_(random),
+      actions_(head_size(policy.spec().action)) {
   if (!kernels) return;
   features_.emplace(policy.network().encoder().flat(), rows);
-  network_.emplace(std::vector<const Mlp*>{&policy.network().net()},
-                   MlpEnsemble<float>::Options{.max_rows = rows, .passes = Passes::kForward, .set = *kernels});
+  network_.emplace(policy.network(), options,
+                   ReturnPasses::Options{.max_rows = rows, .passes = Passes::kForward, .set = *kernels});
 }
 
-// The module is the definition.
+// The module is the definition. Noisy layers are drawn anew in each step, for all rows of it.
 const float* EpsilonGreedy::values(const Observation& observation) {
-  if (network_) return network_->forward({.first = features_->of(observation)}, observation.front().size(0));
+  std::optional<ReturnNoise> noise;
+  if (is_noisy_) noise = policy_.network().draw_noise(random_);
+  if (network_) {
+    if (noise) network_->draw(*noise);
+    (void)network_->forward(features_->of(observation), observation.front().size(0));
+    return network_->means();
+  }
   const at::NoGradGuard no_grad;
-  told_ = policy_.forward(observation).action_parameters.front().to(at::kCPU).contiguous();
+  ReturnNetwork& network = policy_.network();
+  told_ = network.mean(network.forward(observation, noise ? &*noise : nullptr)).to(at::kCPU).contiguous();
   return told_.const_data_ptr<float>();
 }
 
@@ -82,7 +93,7 @@ Dqn::Dqn(learner::Member member, DqnPolicy& policy, const NetworkOptions& networ
       copy_(copy_of(policy, networks, options)),
       target_(member_.replica.parameters(), "q", copy_),
       options_(options),
-      kernels_(choose_kernels(policy, policy.network().encoder().has_torso(), options, set, why_not_fused(options))),
+      kernels_(choose_kernels(policy, policy.network().encoder().has_torso(), options, set)),
       epsilon_(options.first_epsilon) {
   if (!kernels_.fused) return;
   const std::int64_t rows = options.batch_size / member_.replica.placement().shards;
@@ -91,13 +102,17 @@ Dqn::Dqn(learner::Member member, DqnPolicy& policy, const NetworkOptions& networ
 
 learner::LearnerReport Dqn::learn(const Turn& now, std::span<OffPolicySums> sums,
                                   std::span<std::vector<float>> errors) {
+  std::optional<DqnNoise> noise;
+  if (options_.exploration == DqnExploration::kNoisy) noise = draw_noise(policy_.network(), now.seed);
+  if (noise && fused_) fused_->draw(*noise);
   const learner::LearnerReport report = step_agent(
       member_, now, fused_.get(),
       [&](FusedDqn& fused, const TransitionRows& rows, std::size_t local) {
         return fused.loss(rows, sums[local], errors_of(errors, local));
       },
       [&](const TransitionRows& rows, std::size_t local) {
-        return dqn_loss(policy_, *copy_, rows, options_, sums[local], errors_of(errors, local));
+        return dqn_loss(policy_, *copy_, rows, options_, sums[local], errors_of(errors, local),
+                        noise ? &*noise : nullptr);
       });
   if ((now.turn + 1) % options_.target_every == 0) target_.follow(options_.tau);
   return report;
@@ -107,7 +122,7 @@ std::unique_ptr<Actor> Dqn::make_explorer(const ActorOptions& options, std::int6
                                           int group) {
   const std::uint64_t seed = derive_seed(run_seed, SeedPurpose::kAction, static_cast<std::uint64_t>(group));
   const auto kernels = kernels_.fused ? std::optional(options.instruction_set) : std::nullopt;
-  return std::make_unique<EpsilonGreedy>(policy_, epsilon_, Philox(seed), rows, kernels);
+  return std::make_unique<EpsilonGreedy>(policy_, options_, epsilon_, Philox(seed), rows, kernels);
 }
 
 }  // namespace tandem::rl

@@ -19,13 +19,13 @@
 
 namespace tandem::rl {
 
-/// Takes the action of the most value, or with probability epsilon any one that is allowed. It tells no
-/// log-probabilities.
+/// Takes the action of the most value, or with probability epsilon any one that is allowed. Noisy layers are drawn anew
+/// for each step, which all rows share. It tells no log-probabilities.
 class EpsilonGreedy final : public Actor {
  public:
   /// `epsilon` is read at every step. Neither is owned. `random`: the env group's stream. `kernels`: the set
   /// of the kernels that compute values, for `rows` rows a step; nothing: the module computes them.
-  EpsilonGreedy(DqnPolicy& policy, const double& epsilon, Philox random, std::int64_t rows,
+  EpsilonGreedy(DqnPolicy& policy, const DqnOptions& options, const double& epsilon, Philox random, std::int64_t rows,
                 std::optional<InstructionSet> kernels);
 
   void refresh() override {}
@@ -43,11 +43,12 @@ class EpsilonGreedy final : public Actor {
 
   DqnPolicy& policy_;
   const double& epsilon_;
+  const bool is_noisy_;
   Philox random_;
   const std::int64_t actions_;
   // At most one of the two: the kernels, and what the module told last.
   std::optional<FeatureRows> features_;
-  std::optional<MlpEnsemble<float>> network_;
+  std::optional<ReturnPasses> network_;
   at::Tensor told_;
 };
 

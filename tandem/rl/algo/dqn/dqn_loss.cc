@@ -15,12 +15,14 @@ at::Tensor of_action(const at::Tensor& returns, const at::Tensor& action) {
 }
 
 // The target network's numbers of the step that follows each row: [B, numbers], without gradients.
-at::Tensor next_returns(DqnPolicy& policy, ReturnNetwork& target, const TransitionRows& rows,
-                        const DqnOptions& options) {
-  const at::Tensor next = target.forward(rows.next_observation);
+at::Tensor next_returns(DqnPolicy& policy, ReturnNetwork& target, const TransitionRows& rows, const DqnOptions& options,
+                        const DqnNoise* noise) {
+  const ReturnNoise *of_own = noise == nullptr ? nullptr : &noise->own,
+                    *of_target = noise == nullptr ? nullptr : &noise->target;
+  const at::Tensor next = target.forward(rows.next_observation, of_target);
   ReturnNetwork& own = policy.network();
   at::Tensor judged =
-      options.target == DqnTarget::kDouble ? own.mean(own.forward(rows.next_observation)) : target.mean(next);
+      options.target == DqnTarget::kDouble ? own.mean(own.forward(rows.next_observation, of_own)) : target.mean(next);
   if (rows.next_action_mask.defined())
     judged = judged.masked_fill(rows.next_action_mask == 0, -std::numeric_limits<double>::infinity());
   return of_action(next, judged.argmax(1));
@@ -52,15 +54,22 @@ at::Tensor quantile_huber(const at::Tensor& quantiles, const at::Tensor& samples
   return (tilt * huber).mean(2).sum(1);
 }
 
+DqnNoise draw_noise(const ReturnNetwork& network, std::uint64_t seed) {
+  Philox random(seed);
+  ReturnNoise own = network.draw_noise(random);
+  return {.own = std::move(own), .target = network.draw_noise(random)};
+}
+
 learner::ShardLoss dqn_loss(DqnPolicy& policy, ReturnNetwork& target, const TransitionRows& rows,
-                            const DqnOptions& options, OffPolicySums& sums, std::vector<float>* errors) {
+                            const DqnOptions& options, OffPolicySums& sums, std::vector<float>* errors,
+                            const DqnNoise* noise) {
   ReturnNetwork& network = policy.network();
-  const at::Tensor all = network.forward(rows.observation);
+  const at::Tensor all = network.forward(rows.observation, noise == nullptr ? nullptr : &noise->own);
   const at::Tensor returns = of_action(all, rows.action);
   at::Tensor next;
   {
     const at::NoGradGuard no_grad;
-    next = next_returns(policy, target, rows, options);
+    next = next_returns(policy, target, rows, options, noise);
   }
   at::Tensor each, error;  // [B]: the loss, and what priorities are made of
   if (options.returns == DqnReturn::kCategorical) {

@@ -21,10 +21,18 @@
 
 namespace tandem::rl {
 
-/// The weighted mean over the rows. `target`: the slow copy. Appends the size of each row's error to `errors` where
-/// that is not null: |Q - y| of means, and the loss of others.
+/// The noise of a step: of the network that learns, which judges next actions with it, too, and of the target network.
+struct DqnNoise {
+  ReturnNoise own, target;
+};
+/// Draws the noise of a step with that seed, which is the same for all shards.
+[[nodiscard]] DqnNoise draw_noise(const ReturnNetwork& network, std::uint64_t seed);
+
+/// The weighted mean over the rows. `target`: the slow copy. `noise`: of noisy layers, or null. Appends the size of
+/// each row's error to `errors` where that is not null: |Q - y| of means, and the loss of others.
 [[nodiscard]] learner::ShardLoss dqn_loss(DqnPolicy& policy, ReturnNetwork& target, const TransitionRows& rows,
-                                          const DqnOptions& options, OffPolicySums& sums, std::vector<float>* errors);
+                                          const DqnOptions& options, OffPolicySums& sums, std::vector<float>* errors,
+                                          const DqnNoise* noise = nullptr);
 
 /// Probabilities [B, atoms] of values `support` that were moved to reward + discount * support and shared out between
 /// the neighbours among the fixed values. `reward` and `discount`: [B].

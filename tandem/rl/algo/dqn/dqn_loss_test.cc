@@ -70,7 +70,7 @@ TEST(DqnLossTest, TheLossOfQuantilesIsTheTiltedHuberLoss) {
   }
 }
 
-Spec masked_spec() {
+Spec masked_choice_spec() {
   Spec spec;
   spec.id = "Test-v0";
   spec.observation = {{.name = "obs", .type = ElementType::kFloat32, .shape = {2}, .low = {}, .high = {}}};
@@ -86,9 +86,9 @@ TEST(DqnLossTest, TargetsLookAtAllowedActionsAlone) {
   DqnOptions options;
   options.target = DqnTarget::kMax;
   at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(1);
-  DqnPolicy policy(masked_spec(), networks, options, generator);
-  ReturnNetwork target(masked_spec(), networks, options, generator);
-  TransitionRows rows = make_transitions(masked_spec(), 6, 0);
+  DqnPolicy policy(masked_choice_spec(), networks, options, generator);
+  ReturnNetwork target(masked_choice_spec(), networks, options, generator);
+  TransitionRows rows = make_transitions(masked_choice_spec(), 6, 0);
   rows.observation[0].normal_();
   rows.next_observation[0].normal_();
   rows.discount.fill_(1);
@@ -125,7 +125,7 @@ struct DqnCase {
     rows.weight = at::rand({kLossRows}, at::kDouble);
   }
   static Spec spec() {
-    Spec spec = masked_spec();
+    Spec spec = masked_choice_spec();
     spec.has_action_mask = false;
     return spec;
   }

@@ -20,6 +20,10 @@ enum class DqnStreams { kOne, kDueling };
 /// 2017); or its quantiles (QR-DQN, Dabney et al. 2018).
 enum class DqnReturn { kMean, kCategorical, kQuantiles };
 
+/// How it explores: it takes any action with probability epsilon, or the best one of a network whose layers are noisy
+/// (Fortunato et al. 2018).
+enum class DqnExploration { kEpsilon, kNoisy };
+
 struct DqnOptions : OffPolicyOptions {
   double learning_rate = 1e-4;
   DqnTarget target = DqnTarget::kDouble;
@@ -28,11 +32,15 @@ struct DqnOptions : OffPolicyOptions {
   // Values of the distribution, or quantiles; and the range of the values.
   std::int64_t atoms = 51;
   double least_return = -10, most_return = 10;
+  DqnExploration exploration = DqnExploration::kEpsilon;
+  // Deviations of noisy layers begin with this, over the root of a layer's inputs.
+  double first_deviation = 0.5;
   // The share of actions that are drawn evenly: from the first to the last over that share of the run.
   double first_epsilon = 1, last_epsilon = 0.05, epsilon_share = 0.1;
 
-  /// Epsilon when the share `progress` of the run is made.
+  /// Epsilon when the share `progress` of the run is made. Noisy layers need none.
   [[nodiscard]] double epsilon(double progress) const {
+    if (exploration == DqnExploration::kNoisy) return 0;
     return epsilon_share <= progress ? last_epsilon
                                      : first_epsilon + (last_epsilon - first_epsilon) * progress / epsilon_share;
   }

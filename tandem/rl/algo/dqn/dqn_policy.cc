@@ -17,22 +17,36 @@ ReturnNetwork::ReturnNetwork(const Spec& spec, const NetworkOptions& networks, c
   if (encoder_->has_torso()) register_module("torso", encoder_);
   const bool is_dueling = options.streams == DqnStreams::kDueling;
   const std::int64_t numbers = options.numbers(), inputs = encoder_->size();
-  net_ = register_module(is_dueling ? "value" : "net",
-                         make_network(networks, inputs, is_dueling ? numbers : actions_ * numbers, generator));
-  if (is_dueling)
-    advantage_ = register_module("advantage", make_network(networks, inputs, actions_ * numbers, generator));
+  const auto add = [&](const std::string& name, std::int64_t outputs, std::shared_ptr<Mlp>& net,
+                       std::shared_ptr<Mlp>& deviation) {
+    net = register_module(name, make_network(networks, inputs, outputs, generator));
+    if (options.exploration != DqnExploration::kNoisy) return;
+    deviation = register_module(name + "_deviation", make_deviations(*net, options.first_deviation));
+  };
+  add(is_dueling ? "value" : "net", is_dueling ? numbers : actions_ * numbers, net_, net_deviation_);
+  if (is_dueling) add("advantage", actions_ * numbers, advantage_, advantage_deviation_);
   if (options.returns == DqnReturn::kCategorical)
     support_ = register_buffer("support", at::linspace(options.least_return, options.most_return, options.atoms));
 }
 
 // Advantages count as differences from their mean, so that value and advantages are told apart (Wang et al., equation
 // 9). An encoder gives float32; a network may be in float64, which formulas are compared in.
-at::Tensor ReturnNetwork::forward(const Observation& observation) {
+at::Tensor ReturnNetwork::forward(const Observation& observation, const ReturnNoise* noise) {
   const at::Tensor features = encoder_->encode(observation).to(net_->layers().front()->weight.scalar_type());
-  const at::Tensor first = net_->forward(features);
+  const auto apply = [&](Mlp& net, const Mlp* deviation, const NetNoise ReturnNoise::*its) {
+    return noise == nullptr ? net.forward(features) : forward_noisy(net, *deviation, noise->*its, features);
+  };
+  const at::Tensor first = apply(*net_, net_deviation_.get(), &ReturnNoise::net);
   if (!advantage_) return first.view({first.size(0), actions_, -1});
-  const at::Tensor advantage = advantage_->forward(features).view({first.size(0), actions_, -1});
+  const at::Tensor advantage =
+      apply(*advantage_, advantage_deviation_.get(), &ReturnNoise::advantage).view({first.size(0), actions_, -1});
   return first.unsqueeze(1) + advantage - advantage.mean(1, /*keepdim=*/true);
+}
+
+ReturnNoise ReturnNetwork::draw_noise(Philox& random) const {
+  ReturnNoise noise{.net = rl::draw_noise(*net_, random), .advantage = {}};
+  if (advantage_) noise.advantage = rl::draw_noise(*advantage_, random);
+  return noise;
 }
 
 // The mean of the one number, of the quantiles, or of the values by their probabilities.

@@ -1,28 +1,33 @@
 #include "tandem/rl/algo/dqn/fused_dqn.h"
 
+#include <ATen/core/Tensor.h>
+
 #include <algorithm>
-#include <cmath>
 #include <span>
 
 #include "tandem/rl/algo/off_policy/options_of_choice.h"
 
 namespace tandem::rl {
-std::string why_not_fused(const DqnOptions& options) {
-  if (options.returns != DqnReturn::kMean) return "there are none for distributions of returns";
-  return options.streams == DqnStreams::kDueling ? "there are none for two streams" : "";
-}
 
 FusedDqn::FusedDqn(ReturnNetwork& network, ReturnNetwork& target, std::int64_t rows, const DqnOptions& options,
                    InstructionSet set)
     : options_(options),
+      numbers_(options.numbers()),
       features_(network.encoder().flat(), rows),
       next_features_(network.encoder().flat(), rows),
-      network_({&network.net()}, {.max_rows = rows, .set = set, .compute = options.compute}),
-      target_({&target.net()}, {.max_rows = rows, .passes = Passes::kForward, .set = set, .compute = options.compute}),
-      actions_(network_.outputs()),
-      next_(static_cast<std::size_t>(rows)),
-      of_values_(static_cast<std::size_t>(rows * actions_)),
+      network_(network, options, {.max_rows = rows, .set = set, .compute = options.compute}),
+      target_(target, options, {.max_rows = rows, .passes = Passes::kForward, .set = set, .compute = options.compute}),
+      actions_(network_.actions()),
+      fit_(options, network.support().defined() ? network.support().const_data_ptr<float>() : nullptr, rows, set),
+      next_(static_cast<std::size_t>(rows * numbers_)),
+      said_(static_cast<std::size_t>(rows * numbers_)),
+      of_returns_(static_cast<std::size_t>(rows * actions_ * numbers_)),
       best_(static_cast<std::size_t>(rows)) {}
+
+void FusedDqn::draw(const DqnNoise& noise) {
+  network_.draw(noise.own);
+  target_.draw(noise.target);
+}
 
 // The network that learns judges the next steps first: its last forward() must be that of the rows themselves, since
 // backward() follows it.
@@ -38,34 +43,43 @@ void FusedDqn::value_next(const TransitionRows& rows) {
           std::max<std::int64_t>(best_option(mask == nullptr ? nullptr : mask + i * actions_, its), 0);
     }
   };
-  if (options_.target == DqnTarget::kDouble) choose(network_.forward({.first = features}, count));
-  const float* later = target_.forward({.first = features}, count);
-  if (options_.target == DqnTarget::kMax) choose(later);
-  for (std::int64_t i = 0; i < count; ++i)
-    next_[static_cast<std::size_t>(i)] = later[i * actions_ + best_[static_cast<std::size_t>(i)]];
+  if (options_.target == DqnTarget::kDouble) {
+    (void)network_.forward(features, count);
+    choose(network_.means());
+  }
+  const float* later = target_.forward(features, count);
+  if (options_.target == DqnTarget::kMax) choose(target_.means());
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t pair = i * actions_ + best_[static_cast<std::size_t>(i)];
+    std::copy_n(later + pair * numbers_, numbers_, next_.data() + i * numbers_);
+  }
 }
 
 // Derivatives are those of the loss times its number of rows.
 learner::WrittenLoss FusedDqn::loss(const TransitionRows& rows, OffPolicySums& sums, std::vector<float>* errors) {
   const std::int64_t count = rows.reward.size(0);
   value_next(rows);
-  const float* values = network_.forward({.first = features_.of(rows.observation)}, count);
+  const float* told = network_.forward(features_.of(rows.observation), count);
   const auto* action = rows.action.const_data_ptr<std::int64_t>();
-  const float* reward = rows.reward.const_data_ptr<float>();
-  const float* discount = rows.discount.const_data_ptr<float>();
   const float* weight = rows.weight.const_data_ptr<float>();
-  std::fill(of_values_.begin(), of_values_.end(), 0.0F);
+  for (std::int64_t i = 0; i < count; ++i)
+    std::copy_n(told + (i * actions_ + action[i]) * numbers_, numbers_, said_.data() + i * numbers_);
+  fit_.run({.rows = count,
+            .said = said_.data(),
+            .next = next_.data(),
+            .reward = rows.reward.const_data_ptr<float>(),
+            .discount = rows.discount.const_data_ptr<float>()});
+  std::fill(of_returns_.begin(), of_returns_.end(), 0.0F);
   double loss = 0, value = 0;
   for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t place = i * actions_ + action[i];
-    const float error = values[place] - (reward[i] + discount[i] * next_[static_cast<std::size_t>(i)]);
-    const float size = std::abs(error);
-    of_values_[static_cast<std::size_t>(place)] = weight[i] * std::clamp(error, -1.0F, 1.0F);
-    loss += weight[i] * (size <= 1 ? 0.5F * error * error : size - 0.5F);
-    value += values[place];
-    if (errors != nullptr) errors->push_back(size);
+    const float* slope = fit_.of_said() + i * numbers_;
+    float* to = of_returns_.data() + (i * actions_ + action[i]) * numbers_;
+    for (std::int64_t n = 0; n < numbers_; ++n) to[n] = weight[i] * slope[n];
+    loss += weight[i] * fit_.loss()[i];
+    value += fit_.mean()[i];
+    if (errors != nullptr) errors->push_back(fit_.error()[i]);
   }
-  (void)network_.backward(of_values_.data(), ParameterGradients::kOverwrite, InputGradient::kNone);
+  network_.backward(of_returns_.data());
   const auto shard = static_cast<double>(count);
   sums.rows += shard;
   sums.value_loss += loss;

@@ -1,7 +1,7 @@
 // rl/algo/dqn/fused_dqn.h: DQN's loss and gradients by kernels, without autograd. dqn_loss.h is the definition, and
 // results agree with it to rounding.
 //
-// It serves policies without a torso whose one network learns the mean of returns, with float32 parameters on the CPU.
+// It serves policies without a torso with float32 parameters on the CPU.
 //
 // Threads: single-thread, the replica's. Working memory is taken when it is made.
 #pragma once
@@ -9,17 +9,16 @@
 
 #include "tandem/base/cpu.h"
 #include "tandem/learner/loaded_batch.h"
+#include "tandem/rl/algo/dqn/dqn_loss.h"
 #include "tandem/rl/algo/dqn/dqn_options.h"
 #include "tandem/rl/algo/dqn/dqn_policy.h"
+#include "tandem/rl/algo/dqn/return_fits.h"
+#include "tandem/rl/algo/dqn/return_passes.h"
 #include "tandem/rl/algo/off_policy/feature_rows.h"
 #include "tandem/rl/algo/off_policy/off_policy_agent.h"
 #include "tandem/rl/algo/off_policy/transitions.h"
-#include "tandem/rl/policy/kernels/mlp_ensemble.h"
 
 namespace tandem::rl {
-
-/// Why there are no kernels for such networks, in a clause; empty where there are.
-[[nodiscard]] std::string why_not_fused(const DqnOptions& options);
 
 class FusedDqn {
  public:
@@ -28,19 +27,23 @@ class FusedDqn {
   FusedDqn(ReturnNetwork& network, ReturnNetwork& target, std::int64_t rows, const DqnOptions& options,
            InstructionSet set);
 
+  /// The noise of the losses that follow, of noisy layers with their parameters as they are now.
+  void draw(const DqnNoise& noise);
   /// As dqn_loss(). Gradients are written where the parameters' .grad lies.
   learner::WrittenLoss loss(const TransitionRows& rows, OffPolicySums& sums, std::vector<float>* errors);
 
  private:
-  // Fills next_: what the target network says of the action that is chosen in each next step.
+  // Fills next_: what the target network tells of the action that is chosen in each next step.
   void value_next(const TransitionRows& rows);
 
   const DqnOptions options_;
+  const std::int64_t numbers_;
   FeatureRows features_, next_features_;
-  MlpEnsemble<float> network_, target_;
+  ReturnPasses network_, target_;
   const std::int64_t actions_;
-  // [rows]: the values of the next steps' best actions; [rows, actions].
-  std::vector<float> next_, of_values_;
+  ReturnFit fit_;
+  // [rows, numbers] each: of the next steps' best actions, and of those that were taken; [rows, actions, numbers].
+  std::vector<float> next_, said_, of_returns_;
   std::vector<std::int64_t> best_;
 };
 

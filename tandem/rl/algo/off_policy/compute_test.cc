@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <vector>
 
 #include "tandem/base/error.h"
@@ -157,8 +158,9 @@ TEST(ComputeTest, AnUpdateIsAsNearAsTheRoundingOfItsFactorsAllows) {
     const at::Tensor weight = columns_of(it.rows.weight);
     it.options.compute = compute;
     FusedTd3 rounded(it.policy, it.targets, RoundedTd3::kCount, it.options, InstructionSet::kAvx512);
+    const std::vector<std::size_t> both{0, 1};
     OffPolicySums sums;
-    const double loss = rounded.critic_loss(it.rows, sums, nullptr).loss;
+    const double loss = rounded.critic_loss(it.rows, both, sums, nullptr).loss;
     double wanted = 0, most = 0;
     for (const auto& critic : it.policy.critics().networks()) {
       BoundedNet net(*critic);
@@ -178,6 +180,29 @@ TEST(ComputeTest, AnUpdateIsAsNearAsTheRoundingOfItsFactorsAllows) {
     }
     EXPECT_NEAR(loss, wanted, most);
     EXPECT_LE(most, 0.05 * wanted);
+  }
+}
+
+// The critics round where their target needs no network, and the target networks where the critics have the target that
+// these give in float64.
+TEST(ComputeTest, CriticsRoundAndSoDoTargetNetworks) {
+  for (const Compute compute : rounded_computes()) {
+    SCOPED_TRACE(name_of(compute));
+    RoundedTd3 it;
+    const at::Tensor exact_target = targets_of(it).value.squeeze(1).to(at::kFloat);
+    const auto loss_of = [&](Compute with) -> double {
+      it.options.compute = with;
+      FusedTd3 fused(it.policy, it.targets, RoundedTd3::kCount, it.options, InstructionSet::kAvx512);
+      const std::vector<std::size_t> both{0, 1};
+      OffPolicySums sums;
+      return fused.critic_loss(it.rows, both, sums, nullptr).loss;
+    };
+    const double rounded = loss_of(compute);
+    it.rows.reward.copy_(exact_target);
+    it.rows.discount.zero_();
+    const double critics = loss_of(compute), neither = loss_of(Compute::kFloat32);
+    EXPECT_GT(std::abs(critics - neither), 2e-6 * neither);
+    EXPECT_GT(std::abs(rounded - critics), 2e-6 * neither);
   }
 }
 

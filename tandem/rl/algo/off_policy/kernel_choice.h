@@ -24,8 +24,8 @@ struct KernelChoice {
 };
 
 /// Kernels serve policies on the CPU whose networks read features alone. `why_not`: what else speaks against them, in a
-/// clause; or empty. Throws ConfigError when options.compute asks for products that there are not: nobody who asked for
-/// bfloat16 is given something else.
+/// clause; or empty. Throws ConfigError when options.compute asks
+/// for products that there are not: nobody who asked for bfloat16 is given something else.
 [[nodiscard]] inline KernelChoice choose_kernels(const ActorCritic& policy, bool has_torso,
                                                  const OffPolicyOptions& options, InstructionSet set,
                                                  std::string why_not = {}) {

@@ -3,36 +3,59 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 #include "tandem/base/check.h"
 #include "tandem/base/text.h"
 #include "tandem/model/init.h"
+#include "tandem/model/shard_random.h"
 
 namespace tandem::rl {
 
 // The orthogonal weights that an Mlp begins with are overwritten.
 std::shared_ptr<Mlp> make_network(const NetworkOptions& options, std::int64_t inputs, std::int64_t outputs,
-                                  at::Generator& generator) {
-  auto network = std::make_shared<Mlp>(
-      Mlp::Options{.sizes = layer_sizes(inputs, options.hidden, outputs), .activation = options.activation}, generator);
+                                  at::Generator& generator, Mlp::Norm norm) {
+  const Mlp::Options layers{
+      .sizes = layer_sizes(inputs, options.hidden, outputs), .activation = options.activation, .norm = norm};
+  auto network = std::make_shared<Mlp>(layers, generator);
   for (const torch::nn::Linear& layer : network->layers())
     model::init_uniform_fan_in(layer->weight, layer->bias, generator);
   return network;
 }
 
-// Mlp::forward() once more, with each parameter detached.
-at::Tensor forward_frozen(const Mlp& network, at::Tensor x) {
+namespace {
+
+// Mlp::forward() once more. `use`: what becomes of each parameter.
+template <typename Use>
+at::Tensor run_layers(const Mlp& network, at::Tensor x, double dropout, const Use& use) {
   for (std::size_t i = 0; i < network.layers().size(); ++i) {
     const torch::nn::Linear& layer = network.layers()[i];
-    x = at::linear(x, layer->weight.detach(), layer->bias.detach());
+    x = at::linear(x, use(layer->weight), use(layer->bias));
     if (!network.is_activated(i)) continue;
+    if (dropout > 0) {
+      // Drawn on the CPU, since the shard's generator is.
+      at::Tensor kept = at::empty(x.sizes(), at::TensorOptions(x.scalar_type()));
+      kept.bernoulli_(1 - dropout, model::current_generator()).div_(1 - dropout);
+      x = x * kept.to(x.device());
+    }
     if (!network.norms().empty()) {
       const torch::nn::LayerNorm& norm = network.norms()[i];
-      x = at::layer_norm(x, {x.size(1)}, norm->weight.detach(), norm->bias.detach(), norm->options.eps());
+      x = at::layer_norm(x, {x.size(1)}, use(norm->weight), use(norm->bias), norm->options.eps());
     }
     x = activate(network.options().activation, x);
   }
   return x;
+}
+
+}  // namespace
+
+at::Tensor forward_dropped(const Mlp& network, at::Tensor x, double dropout) {
+  return run_layers(network, std::move(x), dropout, [](const at::Tensor& parameter) { return parameter; });
+}
+
+at::Tensor forward_frozen(const Mlp& network, at::Tensor x, double dropout) {
+  return run_layers(network, std::move(x), dropout, [](const at::Tensor& parameter) { return parameter.detach(); });
 }
 
 ObservationNetwork::ObservationNetwork(const Spec& spec, const NetworkOptions& options, std::int64_t outputs,
@@ -56,11 +79,12 @@ FlatFeatures::Script ObservationNetwork::script(const std::string& name, const s
 
 // One encoder serves all networks: it is what they see, and only images have parameters in it.
 ActionValues::ActionValues(const Spec& spec, const NetworkOptions& options, int count, at::Generator& generator)
-    : encoder_(std::make_shared<Encoder>(spec, options.torso, generator)) {
+    : encoder_(std::make_shared<Encoder>(spec, options.torso, generator)), dropout_(options.critic_dropout) {
   if (has_torso()) register_module("torso", encoder_);
   const std::int64_t inputs = features() + action_elements(spec.action);
+  const Mlp::Norm norm = options.critic_norm == CriticNorm::kLayer ? Mlp::Norm::kLayer : Mlp::Norm::kNone;
   for (int i = 0; i < count; ++i)
-    networks_.push_back(register_module(std::to_string(i), make_network(options, inputs, 1, generator)));
+    networks_.push_back(register_module(std::to_string(i), make_network(options, inputs, 1, generator, norm)));
 }
 
 at::Tensor ActionValues::encode(const Observation& observation) {
@@ -74,10 +98,25 @@ at::Tensor ActionValues::forward(const at::Tensor& features, const at::Tensor& a
   return at::stack(values);
 }
 
+at::Tensor ActionValues::forward_dropped(const at::Tensor& features, const at::Tensor& action,
+                                         std::span<const std::size_t> chosen) const {
+  const at::Tensor inputs = at::cat({features, action}, 1);
+  std::vector<at::Tensor> values;
+  for (const std::size_t place : chosen)
+    values.push_back(rl::forward_dropped(*networks_.at(place), inputs, dropout_).squeeze(1));
+  return at::stack(values);
+}
+
+at::Tensor ActionValues::forward_dropped(const at::Tensor& features, const at::Tensor& action) const {
+  std::vector<std::size_t> all(networks_.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  return forward_dropped(features, action, all);
+}
+
 at::Tensor ActionValues::forward_frozen(const at::Tensor& features, const at::Tensor& action) const {
   const at::Tensor inputs = at::cat({features.detach(), action}, 1);
   std::vector<at::Tensor> values;
-  for (const auto& network : networks_) values.push_back(rl::forward_frozen(*network, inputs).squeeze(1));
+  for (const auto& network : networks_) values.push_back(rl::forward_frozen(*network, inputs, dropout_).squeeze(1));
   return at::stack(values);
 }
 

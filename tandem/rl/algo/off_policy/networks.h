@@ -10,11 +10,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "tandem/model/flat_parameters.h"
 #include "tandem/model/state_hash.h"
+#include "tandem/rl/algo/off_policy/critic_options.h"
 #include "tandem/rl/policy/encoder.h"
 #include "tandem/rl/policy/mlp_policy.h"
 
@@ -25,14 +27,21 @@ struct NetworkOptions {
   std::vector<std::int64_t> hidden = {256, 256};
   Activation activation = Activation::kRelu;
   TorsoOptions torso = {};
+  // Networks that value actions have them; what chooses actions has none.
+  CriticNorm critic_norm = CriticNorm::kNone;
+  double critic_dropout = 0;
 };
 
 /// A perceptron from `inputs` features to `outputs` numbers, with torch's default first weights.
 [[nodiscard]] std::shared_ptr<Mlp> make_network(const NetworkOptions& options, std::int64_t inputs,
-                                                std::int64_t outputs, at::Generator& generator);
+                                                std::int64_t outputs, at::Generator& generator,
+                                                Mlp::Norm norm = Mlp::Norm::kNone);
 
-/// Mlp::forward() with its parameters as constants: gradients reach `x` and go no further.
-[[nodiscard]] at::Tensor forward_frozen(const Mlp& network, at::Tensor x);
+/// Mlp::forward() as losses see it: units of hidden layers are left out with probability `dropout`, before a norm, and
+/// the others grow to make up for it. Masks come from model::current_generator(), the shard's.
+[[nodiscard]] at::Tensor forward_dropped(const Mlp& network, at::Tensor x, double dropout);
+/// It is the same with its parameters as constants: gradients reach `x` and go no further.
+[[nodiscard]] at::Tensor forward_frozen(const Mlp& network, at::Tensor x, double dropout = 0);
 
 /// A perceptron that reads observations. Parameters: "torso..." for images, then "net.0.weight", ...
 class ObservationNetwork final : public torch::nn::Module {
@@ -64,7 +73,11 @@ class ActionValues final : public torch::nn::Module {
   [[nodiscard]] at::Tensor encode(const Observation& observation);
   /// `features`: of encode(); `action`: [B, size], in units of the bounds. Returns [count, B].
   [[nodiscard]] at::Tensor forward(const at::Tensor& features, const at::Tensor& action);
-  /// It takes the networks' parameters as constants.
+  /// As losses see them, with dropout: of the networks at the places `chosen`, [chosen, B], and of all.
+  [[nodiscard]] at::Tensor forward_dropped(const at::Tensor& features, const at::Tensor& action,
+                                           std::span<const std::size_t> chosen) const;
+  [[nodiscard]] at::Tensor forward_dropped(const at::Tensor& features, const at::Tensor& action) const;
+  /// It is the same for all, with the networks' parameters as constants.
   [[nodiscard]] at::Tensor forward_frozen(const at::Tensor& features, const at::Tensor& action) const;
 
   /// encode() as TorchScript statements that compute `features`; `torso` is what self calls the convolutions.
@@ -84,6 +97,7 @@ class ActionValues final : public torch::nn::Module {
  private:
   std::shared_ptr<Encoder> encoder_;
   std::vector<std::shared_ptr<Mlp>> networks_;
+  const double dropout_;
 };
 
 /// A network's slow copy, which bootstrapped targets are computed with.

@@ -47,6 +47,8 @@ class OffPolicyAgent {
   struct Turn {
     std::int64_t turn = 0;  // counted from 0 over the whole run
     double rate = 1;        // multiplies all learning rates
+    // Shards choose by it what all choose alike in the turn.
+    std::uint64_t seed = 0;
     Limits limits = {};
   };
   /// The optimizer steps of one turn, from the rows that the member's learner has loaded, and what follows them: the

@@ -10,6 +10,8 @@
 namespace tandem::rl {
 namespace {
 
+// The stream of what all shards choose alike, beside those of the shards' replay parts, whose numbers are their own.
+constexpr std::uint64_t kOfAllShards = std::numeric_limits<std::uint64_t>::max();
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 // All that is wrong is told at once.
@@ -22,6 +24,12 @@ OffPolicySetup checked_off_policy(OffPolicySetup setup) {
   }
   if (!faults.empty()) throw ConfigError(std::move(faults));
   return setup;
+}
+
+// It follows from the turn's number in the run, so that a resumed run needs nothing to go on with.
+std::uint64_t seed_of_turn(std::uint64_t run_seed, std::int64_t turn) {
+  const std::uint64_t all = derive_seed(run_seed, SeedPurpose::kReplay, kOfAllShards);
+  return Philox(all, static_cast<std::uint64_t>(turn)).next_u64();
 }
 
 // Counts that came from many environments, in one sum.
@@ -182,6 +190,7 @@ void OffPolicyRun::learn(Replica& replica, learner::Member& member, std::int64_t
   member.learner.begin_pass(learner::Order::kSequential);
   const OffPolicyAgent::Turn now{.turn = turn,
                                  .rate = options.learning_rate_schedule.factor(setup_.learning_rate, progress),
+                                 .seed = seed_of_turn(setup_.seed, turn),
                                  .limits = {.deadline = Deadline::after(patience()), .stop = member.lost}};
   const learner::LearnerReport report =
       agents_[static_cast<std::size_t>(member.replica.placement().local)]->learn(now, replica.sums, replica.errors);

@@ -42,6 +42,23 @@ OffPolicySetup rounded_td3(SmallOffPolicy run) {
   return small_td3(run, options);
 }
 
+// As in REDQ and DroQ: many critics with norms, of which two drawn ones make a target.
+template <typename Options>
+Options many_critics(Options options = {}) {
+  options.critics = 5;
+  options.target_critics = 2;
+  options.critic_norm = CriticNorm::kLayer;
+  options.gradient_steps = 3;
+  return options;
+}
+
+OffPolicySetup redq_sac(SmallOffPolicy run) {
+  auto options = many_critics<SacOptions>();
+  options.actor_value = ActorValue::kMean;
+  run.networks.critic_norm = options.critic_norm;
+  return small_sac(run, options);
+}
+
 struct Kind {
   const char* name;
   std::function<OffPolicySetup(const SmallOffPolicy&)> make;
@@ -56,6 +73,18 @@ const std::vector<Kind> kKinds{
        return setup;
      }},
     {"sac of choices", [](const SmallOffPolicy& run) { return small_discrete_sac(run); }},
+    {"sac with many critics", [](const SmallOffPolicy& run) { return redq_sac(run); }},
+    {"sac with dropout",
+     [](SmallOffPolicy run) {
+       SacOptions options;
+       options.critic_dropout = run.networks.critic_dropout = 0.1;
+       return small_sac(run, options);
+     }},
+    {"td3 with many critics",
+     [](SmallOffPolicy run) {
+       run.networks.critic_norm = CriticNorm::kLayer;
+       return small_td3(run, many_critics<Td3Options>());
+     }},
     {"td3", [](const SmallOffPolicy& run) { return small_td3(run); }},
     {"td3, correlated noise",
      [](const SmallOffPolicy& run) {
@@ -66,9 +95,15 @@ const std::vector<Kind> kKinds{
     {"td3 in bfloat16", [](const SmallOffPolicy& run) { return rounded_td3(run); }},
     {"dqn", [](const SmallOffPolicy& run) { return small_dqn(run); }},
     {"dqn with many options", [](const SmallOffPolicy& run) { return small_dqn(run, many_options()); }},
+    {"rainbow",
+     [](const SmallOffPolicy& run) {
+       DqnOptions options = many_options();
+       options.exploration = DqnExploration::kNoisy;
+       return small_dqn(run, options);
+     }},
 };
 
-std::string state_after(OffPolicySetup setup, int updates) {
+std::string off_policy_state_after(OffPolicySetup setup, int updates) {
   OffPolicyRun run(std::move(setup));
   for (int i = 0; i < updates; ++i) (void)run.update();
   return run.state_sha256();
@@ -76,10 +111,11 @@ std::string state_after(OffPolicySetup setup, int updates) {
 
 TEST(OffPolicyRunTest, EveryTopologyGivesTheSameBits) {
   for (const Kind& kind : kKinds) {
-    const std::string expected = state_after(kind.make({.replicas = 1}), 3);
+    const std::string expected = off_policy_state_after(kind.make({.replicas = 1}), 3);
     for (const int replicas : {2, 4})
-      EXPECT_EQ(state_after(kind.make({.replicas = replicas}), 3), expected) << kind.name << " on " << replicas;
-    EXPECT_NE(state_after(kind.make({.shards = 2}), 3), expected) << kind.name;
+      EXPECT_EQ(off_policy_state_after(kind.make({.replicas = replicas}), 3), expected)
+          << kind.name << " on " << replicas;
+    EXPECT_NE(off_policy_state_after(kind.make({.shards = 2}), 3), expected) << kind.name;
   }
 }
 
@@ -117,6 +153,28 @@ TEST(OffPolicyRunTest, ASavedRunGoesOnWithTheBitsOfOneThatWasNotInterruptedOnAno
     }
     EXPECT_EQ(resumed.state_sha256(), whole.state_sha256()) << kind.name;
   }
+}
+
+// Layers of 32 units are the smallest that round.
+template <typename Make, typename Options>
+std::string state_with(const Make& make, Options options, Compute compute) {
+  options.compute = compute;
+  return off_policy_state_after(make(SmallOffPolicy{.networks = {.hidden = {32, 32}}}, options), 2);
+}
+
+TEST(OffPolicyRunTest, ProductsOfBfloat16GiveOtherBitsInEveryAlgorithm) {
+  try {
+    require_compute(Compute::kBfloat16, detect_instruction_set());
+  } catch (const ConfigError&) {
+    return;  // there are none here, which ComputeTest has a law for
+  }
+  const auto expect_other = [](const auto& make, const auto& options) {
+    EXPECT_NE(state_with(make, options, Compute::kBfloat16), state_with(make, options, Compute::kFloat32));
+  };
+  expect_other(small_sac, SacOptions{});
+  expect_other(small_td3, Td3Options{});
+  expect_other(small_dqn, DqnOptions{});
+  expect_other(small_dqn, many_options());
 }
 
 TEST(OffPolicyRunTest, NothingIsLearnedBeforeLearningStarts) {

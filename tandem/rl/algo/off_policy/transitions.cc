@@ -14,7 +14,7 @@ constexpr const char* kMask = "action_mask";
 constexpr const char* kNextMask = "next_action_mask";
 constexpr const char* kNoise = "noise";
 // action, reward, discount and weight, which come first.
-constexpr std::size_t kFixed = 4;
+constexpr std::size_t kFirstColumns = 4;
 
 }  // namespace
 
@@ -52,13 +52,13 @@ void take_columns(const TransitionRows& rows, learner::Batch& batch) {
 
 // The tensors of the columns, found by their places and names; nothing is copied.
 TransitionRows transitions_of(const learner::Columns& columns) {
-  TANDEM_CHECK(columns.size() > kFixed, columns.size(), " columns");
+  TANDEM_CHECK(columns.size() > kFirstColumns, columns.size(), " columns");
   TransitionRows rows;
   rows.action = columns[0].second;
   rows.reward = columns[1].second;
   rows.discount = columns[2].second;
   rows.weight = columns[3].second;
-  for (std::size_t next = kFixed; next < columns.size(); ++next) {
+  for (std::size_t next = kFirstColumns; next < columns.size(); ++next) {
     const auto& [name, column] = columns[next];
     if (name == kMask) {
       rows.action_mask = column;

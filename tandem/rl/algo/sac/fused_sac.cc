@@ -43,18 +43,18 @@ FusedSac::FusedSac(SacPolicy& policy, ActionValues& targets, std::int64_t rows, 
       of_values_(policy.critics().networks().size() * static_cast<std::size_t>(rows)) {}
 
 // Derivatives are those of the loss times its number of rows.
-learner::WrittenLoss FusedSac::critic_loss(const TransitionRows& rows, OffPolicySums& sums,
-                                           std::vector<float>* errors) {
+learner::WrittenLoss FusedSac::critic_loss(const TransitionRows& rows, std::span<const std::size_t> chosen,
+                                           OffPolicySums& sums, std::vector<float>* errors) {
   const std::int64_t count = rows.reward.size(0);
   const auto critics = static_cast<std::int64_t>(policy_.critics().networks().size());
   const auto temperature = static_cast<float>(temperature_of(policy_, options_).item<double>());
   const float* next = next_features_.of(rows.next_observation);
   draw_.forward(actor_.forward({.first = next}, count), rows.noise[0].const_data_ptr<float>(), count);
-  const float* later = targets_.forward({.first = next, .second = draw_.action()}, count);
+  const float* later = targets_.forward({.first = next, .second = draw_.action()}, count, chosen);
   const float* reward = rows.reward.const_data_ptr<float>();
   const float* discount = rows.discount.const_data_ptr<float>();
   for (std::int64_t i = 0; i < count; ++i) {
-    const float least = later[least_place(later, critics, count, i)];
+    const float least = later[least_place(later, std::ssize(chosen), count, i)];
     target_[static_cast<std::size_t>(i)] = reward[i] + discount[i] * (least - temperature * draw_.log_prob()[i]);
   }
   of_actor_.leave_alone();
@@ -67,8 +67,26 @@ learner::WrittenLoss FusedSac::critic_loss(const TransitionRows& rows, OffPolicy
                      rows, sums, errors);
 }
 
+// Only the critic with the least value counts in a row, or all of them count alike. Returns the sum over
+// the rows of what the actor's action is worth.
+double FusedSac::value_of_action(const float* values, std::int64_t critics, std::int64_t count) {
+  double sum = 0;
+  if (options_.actor_value == ActorValue::kMean) {
+    std::fill(of_values_.begin(), of_values_.end(), -1.0F / static_cast<float>(critics));
+    for (std::int64_t place = 0; place < critics * count; ++place) sum += values[place];
+    return sum / static_cast<double>(critics);
+  }
+  std::fill(of_values_.begin(), of_values_.end(), 0.0F);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t least = least_place(values, critics, count, i);
+    of_values_[static_cast<std::size_t>(least)] = -1;
+    sum += values[least];
+  }
+  return sum;
+}
+
 // The critics' gradient with respect to the action goes back through the draw to the actor's head; their own parameters
-// get none. Of the critics only the one with the least value counts in a row.
+// get none.
 learner::WrittenLoss FusedSac::policy_loss(const TransitionRows& rows, OffPolicySums& sums) {
   const std::int64_t count = rows.reward.size(0);
   const auto critics = static_cast<std::int64_t>(policy_.critics().networks().size());
@@ -76,14 +94,9 @@ learner::WrittenLoss FusedSac::policy_loss(const TransitionRows& rows, OffPolicy
   const float* features = features_.of(rows.observation);
   draw_.forward(actor_.forward({.first = features}, count), rows.noise[1].const_data_ptr<float>(), count);
   const float* values = critics_.forward({.first = features, .second = draw_.action()}, count);
-  std::fill(of_values_.begin(), of_values_.end(), 0.0F);
-  double loss = 0, log_prob = 0;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t least = least_place(values, critics, count, i);
-    of_values_[static_cast<std::size_t>(least)] = -1;
-    loss += temperature * draw_.log_prob()[i] - values[least];
-    log_prob += draw_.log_prob()[i];
-  }
+  double log_prob = 0;
+  for (std::int64_t i = 0; i < count; ++i) log_prob += draw_.log_prob()[i];
+  const double loss = temperature * log_prob - value_of_action(values, critics, count);
   // The loss has temperature * log_prob - value in each row.
   std::fill(of_log_prob_.begin(), of_log_prob_.end(), static_cast<float>(temperature));
   const float* of_action = critics_.backward(of_values_.data(), ParameterGradients::kLeave, InputGradient::kSecond);

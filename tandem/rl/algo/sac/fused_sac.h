@@ -5,7 +5,9 @@
 //
 // Threads: single-thread, the replica's. Working memory is taken when it is made.
 #pragma once
+#include <cstddef>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "tandem/base/cpu.h"
@@ -29,10 +31,14 @@ class FusedSac {
 
   /// As sac_critic_loss() and sac_policy_loss(). Gradients are written where the parameters' .grad lies; parameters
   /// that a loss does not concern have none then.
-  learner::WrittenLoss critic_loss(const TransitionRows& rows, OffPolicySums& sums, std::vector<float>* errors);
+  learner::WrittenLoss critic_loss(const TransitionRows& rows, std::span<const std::size_t> chosen, OffPolicySums& sums,
+                                   std::vector<float>* errors);
   learner::WrittenLoss policy_loss(const TransitionRows& rows, OffPolicySums& sums);
 
  private:
+  // Fills of_values_ with the actor's derivatives with respect to what the critics say of its actions.
+  [[nodiscard]] double value_of_action(const float* values, std::int64_t critics, std::int64_t count);
+
   // The module whose parameters and .grad the kernels read and write.
   SacPolicy& policy_;
   const SacOptions options_;

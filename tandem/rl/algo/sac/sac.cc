@@ -4,6 +4,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include "tandem/rl/algo/off_policy/agent_step.h"
+#include "tandem/rl/algo/off_policy/critic_choice.h"
 #include "tandem/rl/algo/off_policy/network_actor.h"
 
 namespace tandem::rl {
@@ -35,7 +36,7 @@ Sac::Sac(learner::Member member, SacPolicy& policy, const NetworkOptions& networ
       target_critics_(copy_of_critics(policy, networks)),
       target_(member_.replica.parameters(), "critics", target_critics_),
       options_(options),
-      kernels_(choose_kernels(policy, policy.actor().encoder().has_torso(), options, set)) {
+      kernels_(choose_kernels(policy, policy.actor().encoder().has_torso(), options, set, why_not_fused(options))) {
   if (!kernels_.fused) return;
   const std::int64_t rows = options.batch_size / member_.replica.placement().shards;
   fused_ = std::make_unique<FusedSac>(policy_, *target_critics_, rows, options_, set);
@@ -52,11 +53,12 @@ learner::LearnerReport Sac::learn(const Turn& now, std::span<OffPolicySums> sums
 // In both steps the parts that are not concerned get no gradient, so the optimizer leaves them and their moments alone.
 learner::LearnerReport Sac::step_critics(const Turn& now, std::span<OffPolicySums> sums,
                                          std::span<std::vector<float>> errors) {
+  const std::vector<std::size_t> chosen = chosen_critics(options_, now.seed);
   const auto write = [&](FusedSac& fused, const TransitionRows& rows, std::size_t local) {
-    return fused.critic_loss(rows, sums[local], errors_of(errors, local));
+    return fused.critic_loss(rows, chosen, sums[local], errors_of(errors, local));
   };
   const auto loss = [&](const TransitionRows& rows, std::size_t local) {
-    return sac_critic_loss(policy_, *target_critics_, rows, options_, sums[local], errors_of(errors, local));
+    return sac_critic_loss(policy_, *target_critics_, chosen, rows, options_, sums[local], errors_of(errors, local));
   };
   return step_agent(member_, now, fused_.get(), write, loss);
 }

@@ -7,10 +7,12 @@ namespace tandem::rl {
 namespace {
 
 // A critic is to say these numbers of the rows. Without gradients.
-at::Tensor targets_of(SacPolicy& policy, ActionValues& targets, const TransitionRows& rows, const SacOptions& options) {
+at::Tensor targets_of(SacPolicy& policy, ActionValues& targets, std::span<const std::size_t> chosen,
+                      const TransitionRows& rows, const SacOptions& options) {
   const at::NoGradGuard no_grad;
   const model::Draw next = policy.actions(rows.next_observation).draw_of(rows.noise.at(0));
-  const at::Tensor values = targets.forward(targets.encode(rows.next_observation), next.actions).amin(0);
+  const at::Tensor values =
+      targets.forward_dropped(targets.encode(rows.next_observation), next.actions, chosen).amin(0);
   return rows.reward + rows.discount * (values - temperature_of(policy, options) * next.log_prob);
 }
 
@@ -26,11 +28,12 @@ double target_entropy_of(const SacPolicy& policy, const SacOptions& options) {
 }
 
 // Each critic has a loss of its own, and shares nothing with the others; so their sum is one loss.
-learner::ShardLoss sac_critic_loss(SacPolicy& policy, ActionValues& targets, const TransitionRows& rows,
-                                   const SacOptions& options, OffPolicySums& sums, std::vector<float>* errors) {
-  const at::Tensor target = targets_of(policy, targets, rows, options);
+learner::ShardLoss sac_critic_loss(SacPolicy& policy, ActionValues& targets, std::span<const std::size_t> chosen,
+                                   const TransitionRows& rows, const SacOptions& options, OffPolicySums& sums,
+                                   std::vector<float>* errors) {
+  const at::Tensor target = targets_of(policy, targets, chosen, rows, options);
   ActionValues& critics = policy.critics();
-  const at::Tensor values = critics.forward(critics.encode(rows.observation), rows.action);
+  const at::Tensor values = critics.forward_dropped(critics.encode(rows.observation), rows.action);
   const at::Tensor loss = ((values - target).square() * rows.weight).mean(1).sum() * 0.5;
   return critic_result(loss, values, (values - target).abs().mean(0), sums, errors);
 }
@@ -45,7 +48,8 @@ learner::ShardLoss sac_policy_loss(SacPolicy& policy, const TransitionRows& rows
     const at::NoGradGuard no_grad;
     features = critics.encode(rows.observation);
   }
-  const at::Tensor values = critics.forward_frozen(features, draw.actions).amin(0);
+  const at::Tensor all = critics.forward_frozen(features, draw.actions);
+  const at::Tensor values = options.actor_value == ActorValue::kMean ? all.mean(0) : all.amin(0);
   const at::Tensor policy_loss = (temperature_of(policy, options) * draw.log_prob - values).mean();
   at::Tensor loss = policy_loss;
   if (!options.fixed_temperature) {

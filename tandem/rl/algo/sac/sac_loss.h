@@ -8,11 +8,14 @@
 //   temperature  J(alpha) = E[ -log alpha (log pi(a|s) + target entropy) ]:  equation 18 with log alpha in the place of
 //                alpha, as in the authors' code
 //
-// Q' are the target networks. Draws are tanh(mean + deviation * noise) with the noise of the rows, so that a loss is a
-// function of its rows. Actor and temperature learn in one step, from one draw.
+// Q' are the target networks; REDQ (Chen et al. 2021) takes the least of a few of them, drawn in each step, and gives
+// the actor the mean of Q_i in the place of the least (SacOptions). Draws are tanh(mean + deviation * noise) with the
+// noise of the rows, so that a loss is a function of its rows. Actor and temperature learn in one step, from one draw.
 //
 // Threads: single-thread, the replica's.
 #pragma once
+#include <cstddef>
+#include <span>
 #include <vector>
 
 #include "tandem/learner/loaded_batch.h"
@@ -29,8 +32,10 @@ namespace tandem::rl {
 [[nodiscard]] double target_entropy_of(const SacPolicy& policy, const SacOptions& options);
 
 /// The critics' loss: the sum over critics of the weighted means over the rows. Takes noise 0. `targets`: their slow
-/// copies. Appends |Q - y|, the mean over the critics, to `errors` where that is not null.
-[[nodiscard]] learner::ShardLoss sac_critic_loss(SacPolicy& policy, ActionValues& targets, const TransitionRows& rows,
+/// copies, of which those at the places `chosen` count. Appends |Q - y|, the mean over the critics, to `errors` where
+/// that is not null.
+[[nodiscard]] learner::ShardLoss sac_critic_loss(SacPolicy& policy, ActionValues& targets,
+                                                 std::span<const std::size_t> chosen, const TransitionRows& rows,
                                                  const SacOptions& options, OffPolicySums& sums,
                                                  std::vector<float>* errors);
 

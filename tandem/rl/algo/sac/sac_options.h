@@ -4,17 +4,20 @@
 #pragma once
 #include <optional>
 
-#include "tandem/rl/algo/off_policy/off_policy_options.h"
+#include "tandem/rl/algo/off_policy/critic_options.h"
 
 namespace tandem::rl {
 
+/// An actor's action is worth the least that the critics say (Haarnoja et al. 2018), or their mean (REDQ and
+/// DroQ, whose many critics would be too timid together).
+enum class ActorValue { kLeast, kMean };
+
 /// Haarnoja et al., "Soft Actor-Critic Algorithms and Applications" (2018), with two critics and a learned temperature.
-struct SacOptions : OffPolicyOptions {
+struct SacOptions : CriticOptions {
   double learning_rate = 3e-4;
   // The critics' own; nothing: learning_rate.
   std::optional<double> critic_learning_rate = {};
-  // Networks that estimate Q(s, a), of which the least counts.
-  int critics = 2;
+  ActorValue actor_value = ActorValue::kLeast;
   // The temperature that the entropy is weighed with at first, from which it is learned; or the one of the whole run.
   std::optional<double> temperature = 1;
   std::optional<double> fixed_temperature = {};

@@ -31,8 +31,8 @@ FusedTd3::FusedTd3(Td3Policy& policy, const Td3Targets& targets, std::int64_t ro
       of_values_(static_cast<std::size_t>(critic_count_ * rows)) {}
 
 // Derivatives are those of the loss times its number of rows.
-learner::WrittenLoss FusedTd3::critic_loss(const TransitionRows& rows, OffPolicySums& sums,
-                                           std::vector<float>* errors) {
+learner::WrittenLoss FusedTd3::critic_loss(const TransitionRows& rows, std::span<const std::size_t> chosen,
+                                           OffPolicySums& sums, std::vector<float>* errors) {
   const std::int64_t count = rows.reward.size(0);
   const float* next = next_features_.of(rows.next_observation);
   const float* head = target_actor_.forward({.first = next}, count);
@@ -41,11 +41,11 @@ learner::WrittenLoss FusedTd3::critic_loss(const TransitionRows& rows, OffPolicy
   for (std::int64_t i = 0; i < count * size_; ++i)
     action_[static_cast<std::size_t>(i)] =
         std::clamp(std::tanh(head[i]) + std::clamp(noise[i] * scale, -most, most), -1.0F, 1.0F);
-  const float* later = target_critics_.forward({.first = next, .second = action_.data()}, count);
+  const float* later = target_critics_.forward({.first = next, .second = action_.data()}, count, chosen);
   const float* reward = rows.reward.const_data_ptr<float>();
   const float* discount = rows.discount.const_data_ptr<float>();
   for (std::int64_t i = 0; i < count; ++i) {
-    const float least = later[least_place(later, critic_count_, count, i)];
+    const float least = later[least_place(later, std::ssize(chosen), count, i)];
     target_[static_cast<std::size_t>(i)] = reward[i] + discount[i] * least;
   }
   of_actor_.leave_alone();

@@ -5,6 +5,8 @@
 //
 // Threads: single-thread, the replica's. Working memory is taken when it is made.
 #pragma once
+#include <cstddef>
+#include <span>
 #include <vector>
 
 #include "tandem/base/cpu.h"
@@ -26,7 +28,8 @@ class FusedTd3 {
 
   /// As td3_critic_loss() and td3_policy_loss(). Gradients are written where the parameters' .grad lies; parameters
   /// that a loss does not concern have none then.
-  learner::WrittenLoss critic_loss(const TransitionRows& rows, OffPolicySums& sums, std::vector<float>* errors);
+  learner::WrittenLoss critic_loss(const TransitionRows& rows, std::span<const std::size_t> chosen, OffPolicySums& sums,
+                                   std::vector<float>* errors);
   learner::WrittenLoss policy_loss(const TransitionRows& rows, OffPolicySums& sums);
 
  private:

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "tandem/rl/algo/off_policy/agent_step.h"
+#include "tandem/rl/algo/off_policy/critic_choice.h"
 #include "tandem/rl/algo/off_policy/network_actor.h"
 
 namespace tandem::rl {
@@ -41,7 +42,7 @@ Td3::Td3(learner::Member member, Td3Policy& policy, const NetworkOptions& networ
       actor_target_(member_.replica.parameters(), "actor", copies_.actor),
       critics_target_(member_.replica.parameters(), "critics", copies_.critics),
       options_(options),
-      kernels_(choose_kernels(policy, policy.actor().encoder().has_torso(), options, set)) {
+      kernels_(choose_kernels(policy, policy.actor().encoder().has_torso(), options, set, why_not_fused(options))) {
   if (!kernels_.fused) return;
   const std::int64_t rows = options.batch_size / member_.replica.placement().shards;
   fused_ = std::make_unique<FusedTd3>(policy_, copies_, rows, options_, set);
@@ -50,13 +51,14 @@ Td3::Td3(learner::Member member, Td3Policy& policy, const NetworkOptions& networ
 // The parts that a step does not concern get no gradient, so the optimizer leaves them and their moments alone.
 learner::LearnerReport Td3::learn(const Turn& now, std::span<OffPolicySums> sums,
                                   std::span<std::vector<float>> errors) {
+  const std::vector<std::size_t> chosen = chosen_critics(options_, now.seed);
   learner::LearnerReport report = step_agent(
       member_, now, fused_.get(),
       [&](FusedTd3& fused, const TransitionRows& rows, std::size_t local) {
-        return fused.critic_loss(rows, sums[local], errors_of(errors, local));
+        return fused.critic_loss(rows, chosen, sums[local], errors_of(errors, local));
       },
       [&](const TransitionRows& rows, std::size_t local) {
-        return td3_critic_loss(policy_, copies_, rows, options_, sums[local], errors_of(errors, local));
+        return td3_critic_loss(policy_, copies_, chosen, rows, options_, sums[local], errors_of(errors, local));
       });
   if ((now.turn + 1) % options_.policy_every != 0) return report;
   const learner::LearnerReport its = step_agent(

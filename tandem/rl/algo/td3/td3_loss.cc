@@ -6,8 +6,9 @@
 namespace tandem::rl {
 
 // Both terms of noise are cut: the noise itself, and then the action at its bounds.
-learner::ShardLoss td3_critic_loss(Td3Policy& policy, const Td3Targets& targets, const TransitionRows& rows,
-                                   const Td3Options& options, OffPolicySums& sums, std::vector<float>* errors) {
+learner::ShardLoss td3_critic_loss(Td3Policy& policy, const Td3Targets& targets, std::span<const std::size_t> chosen,
+                                   const TransitionRows& rows, const Td3Options& options, OffPolicySums& sums,
+                                   std::vector<float>* errors) {
   at::Tensor target;
   {
     const at::NoGradGuard no_grad;
@@ -15,10 +16,11 @@ learner::ShardLoss td3_critic_loss(Td3Policy& policy, const Td3Targets& targets,
     const at::Tensor noise = (rows.noise.at(0) * options.target_noise).clamp(-most, most);
     const at::Tensor next = (at::tanh(targets.actor->forward(rows.next_observation)) + noise).clamp(-1, 1);
     ActionValues& critics = *targets.critics;
-    target = rows.reward + rows.discount * critics.forward(critics.encode(rows.next_observation), next).amin(0);
+    target = rows.reward +
+             rows.discount * critics.forward_dropped(critics.encode(rows.next_observation), next, chosen).amin(0);
   }
   ActionValues& critics = policy.critics();
-  const at::Tensor values = critics.forward(critics.encode(rows.observation), rows.action);
+  const at::Tensor values = critics.forward_dropped(critics.encode(rows.observation), rows.action);
   const at::Tensor loss = ((values - target).square() * rows.weight).mean(1).sum();
   return critic_result(loss, values, (values - target).abs().mean(0), sums, errors);
 }

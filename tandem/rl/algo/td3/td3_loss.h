@@ -10,6 +10,9 @@
 //
 // Threads: single-thread, the replica's.
 #pragma once
+#include <cstddef>
+#include <memory>
+#include <span>
 #include <vector>
 
 #include "tandem/learner/loaded_batch.h"
@@ -26,11 +29,13 @@ struct Td3Targets {
   std::shared_ptr<ActionValues> critics;
 };
 
-/// The critics' loss, the weighted mean over the rows. Takes noise 0. Appends |Q - y|, the mean over the critics, to
+/// The critics' loss, the weighted mean over the rows. Takes noise 0. Of the slow critics those at the places `chosen`
+/// count. Appends |Q - y|, the mean over the critics, to
 /// `errors` where that is not null.
 [[nodiscard]] learner::ShardLoss td3_critic_loss(Td3Policy& policy, const Td3Targets& targets,
-                                                 const TransitionRows& rows, const Td3Options& options,
-                                                 OffPolicySums& sums, std::vector<float>* errors);
+                                                 std::span<const std::size_t> chosen, const TransitionRows& rows,
+                                                 const Td3Options& options, OffPolicySums& sums,
+                                                 std::vector<float>* errors);
 
 /// The actor's loss. Gradients reach no critic.
 [[nodiscard]] learner::ShardLoss td3_policy_loss(Td3Policy& policy, const TransitionRows& rows, OffPolicySums& sums);

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <vector>
 
+#include "tandem/rl/algo/off_policy/critic_choice.h"
 #include "tandem/rl/algo/testing/loop_perceptron.h"
 
 namespace tandem::rl {
@@ -87,6 +88,8 @@ TEST(Td3LossTest, TheCriticsLossIsTheWeightedSquaredErrorFromTheLeastTargetOfANo
   for (const int critics : {1, 2, 3}) {
     Td3Case it(critics);
     Td3Options options;
+    options.critics = critics;
+    const std::vector<std::size_t> all = chosen_critics(options, 1);
     options.target_noise = 0.4;
     options.target_noise_clip = 0.3;
     double wanted = 0, value_sum = 0;
@@ -107,7 +110,7 @@ TEST(Td3LossTest, TheCriticsLossIsTheWeightedSquaredErrorFromTheLeastTargetOfANo
     ASSERT_TRUE(cuts.of_noise && cuts.of_action);
     OffPolicySums sums;
     std::vector<float> told;
-    const learner::ShardLoss loss = td3_critic_loss(it.policy, it.targets, it.rows, options, sums, &told);
+    const learner::ShardLoss loss = td3_critic_loss(it.policy, it.targets, all, it.rows, options, sums, &told);
     EXPECT_NEAR(loss.loss.item<double>(), wanted, 1e-10 * std::max(1.0, wanted));
     EXPECT_EQ(loss.weight, kTd3Rows);
     EXPECT_NEAR(sums.value, value_sum, 1e-10 * kTd3Rows);
@@ -121,6 +124,7 @@ TEST(Td3LossTest, WithoutNoiseTheTargetIsThatOfTheSlowActorsAction) {
   Td3Case it(1);
   Td3Options options;
   options.target_noise = 0;
+  const std::vector<std::size_t> first{0};
   it.rows.noise[0].fill_(100);
   double wanted = 0;
   for (std::int64_t row = 0; row < kTd3Rows; ++row) {
@@ -134,8 +138,8 @@ TEST(Td3LossTest, WithoutNoiseTheTargetIsThatOfTheSlowActorsAction) {
     wanted += it.rows.weight[row].item<double>() * (q - target) * (q - target) / kTd3Rows;
   }
   OffPolicySums sums;
-  EXPECT_NEAR(td3_critic_loss(it.policy, it.targets, it.rows, options, sums, nullptr).loss.item<double>(), wanted,
-              1e-10 * std::max(1.0, wanted));
+  EXPECT_NEAR(td3_critic_loss(it.policy, it.targets, first, it.rows, options, sums, nullptr).loss.item<double>(),
+              wanted, 1e-10 * std::max(1.0, wanted));
 }
 
 // Of the critics the first alone teaches the actor, and none of them learns from it.

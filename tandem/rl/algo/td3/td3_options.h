@@ -4,19 +4,17 @@
 #pragma once
 #include <optional>
 
-#include "tandem/rl/algo/off_policy/off_policy_options.h"
+#include "tandem/rl/algo/off_policy/critic_options.h"
 
 namespace tandem::rl {
 
 /// Fujimoto, van Hoof, Meger, "Addressing Function Approximation Error in Actor-Critic Methods" (2018). Numbers of
 /// noise are in units of the actions' bounds. DDPG (Lillicrap et al. 2015) is one critic, policy_every 1 and
 /// target_noise 0.
-struct Td3Options : OffPolicyOptions {
+struct Td3Options : CriticOptions {
   double learning_rate = 3e-4;
   // The critics' own; nothing: learning_rate.
   std::optional<double> critic_learning_rate = {};
-  // Networks that estimate Q(s, a), of which the least counts.
-  int critics = 2;
   // Turns of the critics for one of the actor; the target networks go along with the actor.
   int policy_every = 2;
   // The deviation of the noise on actions that explore.

@@ -1,4 +1,6 @@
 // A perceptron with ReLU by plain loops in float64: what losses are compared with.
+//
+// It shares nothing with the modules but their numbers, so that a mistake in a product would show.
 #pragma once
 #include <ATen/core/Tensor.h>
 

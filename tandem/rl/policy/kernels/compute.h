@@ -1,6 +1,8 @@
 // rl/policy/kernels/compute.h: the numbers that products of matrices multiply, as an option of algorithms.
 //
-// The program's configuration, which is without LibTorch, asks for it; the loops are in bfloat16_kernels.h.
+// It is an option and no instruction set, since precision is the user's to give away: nothing chooses bfloat16 by
+// itself, and nothing falls back from it. Decision 0063 has the reasons. The program's configuration, which is without
+// LibTorch, asks for it; the loops are in bfloat16_kernels.h.
 //
 // Threads: all.
 #pragma once

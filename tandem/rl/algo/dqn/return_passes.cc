@@ -1,0 +1,102 @@
+#include "tandem/rl/algo/dqn/return_passes.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace tandem::rl {
+namespace {
+
+MlpEnsemble<float>::Options ensemble_options(const ReturnPasses::Options& options) {
+  return {.max_rows = options.max_rows, .passes = options.passes, .set = options.set, .compute = options.compute};
+}
+
+std::optional<NoisyDraw> draw_of(const Mlp* net, const Mlp* deviation) {
+  if (net == nullptr || deviation == nullptr) return {};
+  return std::optional<NoisyDraw>(std::in_place, *net, *deviation);
+}
+
+}  // namespace
+
+ReturnPasses::ReturnPasses(const ReturnNetwork& network, const DqnOptions& of, const Options& options)
+    : of_(of),
+      numbers_(of.numbers()),
+      actions_(network.actions()),
+      net_draw_(draw_of(&network.net(), network.net_deviation())),
+      advantage_draw_(draw_of(network.advantage(), network.advantage_deviation())),
+      net_({net_draw_ ? &net_draw_->net() : &network.net()}, ensemble_options(options)),
+      support_(network.support().defined() ? network.support().const_data_ptr<float>() : nullptr),
+      means_(static_cast<std::size_t>(options.max_rows * actions_)) {
+  const auto all = static_cast<std::size_t>(options.max_rows * actions_ * numbers_);
+  if (network.advantage() != nullptr) {
+    const Mlp* its = advantage_draw_ ? &advantage_draw_->net() : network.advantage();
+    advantage_.emplace(std::vector<const Mlp*>{its}, ensemble_options(options));
+    returns_.resize(all);
+    of_value_.resize(static_cast<std::size_t>(options.max_rows * numbers_));
+  }
+  if (of.returns != DqnReturn::kCategorical) return;
+  softmax_.emplace(numbers_, options.set);
+  shares_.resize(all);
+}
+
+void ReturnPasses::draw(const ReturnNoise& noise) {
+  if (net_draw_) net_draw_->take(noise.net);
+  if (advantage_draw_) advantage_draw_->take(noise.advantage);
+}
+
+// Advantages count as differences from their mean.
+const float* ReturnPasses::forward(const float* features, std::int64_t rows) {
+  rows_ = rows;
+  const float* first = net_.forward({.first = features}, rows);
+  if (!advantage_) return told_ = first;
+  const float* advantage = advantage_->forward({.first = features}, rows);
+  const auto scale = 1.0F / static_cast<float>(actions_);
+  for (std::int64_t row = 0; row < rows; ++row, first += numbers_) {
+    const float* its = advantage + row * actions_ * numbers_;
+    float* to = returns_.data() + row * actions_ * numbers_;
+    for (std::int64_t n = 0; n < numbers_; ++n) {
+      float sum = 0;
+      for (std::int64_t a = 0; a < actions_; ++a) sum += its[a * numbers_ + n];
+      for (std::int64_t a = 0; a < actions_; ++a) to[a * numbers_ + n] = first[n] + its[a * numbers_ + n] - sum * scale;
+    }
+  }
+  return told_ = returns_.data();
+}
+
+const float* ReturnPasses::means() {
+  const std::int64_t pairs = rows_ * actions_;
+  if (of_.returns == DqnReturn::kMean) return told_;
+  if (softmax_) softmax_->probabilities(told_, pairs, shares_.data());
+  for (std::int64_t i = 0; i < pairs; ++i) {
+    const float* its = (softmax_ ? shares_.data() : told_) + i * numbers_;
+    float sum = 0;
+    for (std::int64_t n = 0; n < numbers_; ++n) sum += softmax_ ? its[n] * support_[n] : its[n];
+    means_[static_cast<std::size_t>(i)] = softmax_ ? sum : sum / static_cast<float>(numbers_);
+  }
+  return means_.data();
+}
+
+// The value stands in the return of each action, and an advantage in those of all, less its part of the mean.
+void ReturnPasses::backward(float* of_returns) {
+  if (advantage_) {
+    const auto scale = 1.0F / static_cast<float>(actions_);
+    for (std::int64_t row = 0; row < rows_; ++row) {
+      float* its = of_returns + row * actions_ * numbers_;
+      float* value = of_value_.data() + row * numbers_;
+      for (std::int64_t n = 0; n < numbers_; ++n) {
+        float sum = 0;
+        for (std::int64_t a = 0; a < actions_; ++a) sum += its[a * numbers_ + n];
+        for (std::int64_t a = 0; a < actions_; ++a) its[a * numbers_ + n] -= sum * scale;
+        value[n] = sum;
+      }
+    }
+    (void)advantage_->backward(of_returns, ParameterGradients::kOverwrite, InputGradient::kNone);
+    of_returns = of_value_.data();
+  }
+  (void)net_.backward(of_returns, ParameterGradients::kOverwrite, InputGradient::kNone);
+  if (net_draw_) net_draw_->give_gradients();
+  if (advantage_draw_) advantage_draw_->give_gradients();
+}
+
+}  // namespace tandem::rl
