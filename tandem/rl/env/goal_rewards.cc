@@ -5,12 +5,14 @@
 namespace tandem::rl {
 namespace {
 
+// The number of leaves where there is none of that name.
 std::size_t place_of(const Spec& spec, const char* name) {
   return static_cast<std::size_t>(std::ranges::find(spec.observation, name, &Leaf::name) - spec.observation.begin());
 }
 
 }  // namespace
 
+// Goals are compared and exchanged number by number, so both leaves must be alike.
 std::string why_no_goals(const Spec& spec) {
   const std::size_t achieved = place_of(spec, kAchievedGoal), desired = place_of(spec, kDesiredGoal);
   const std::size_t leaves = spec.observation.size();

@@ -10,6 +10,7 @@
 namespace tandem::rl {
 namespace {
 
+// f(e) = sign(e) sqrt(|e|) of standard normal e, as the paper's factorised noise has it.
 std::vector<float> factors(std::int64_t count, Philox& random) {
   std::vector<float> all(static_cast<std::size_t>(count));
   for (float& each : all) {
@@ -53,6 +54,7 @@ std::shared_ptr<Mlp> make_deviations(const Mlp& net, double first) {
   return deviations;
 }
 
+// The definition, which the kernels are compared with: noise is a constant, and means and deviations get gradients.
 at::Tensor forward_noisy(const Mlp& net, const Mlp& deviations, const NetNoise& noise, at::Tensor x) {
   for (std::size_t i = 0; i < net.layers().size(); ++i) {
     const torch::nn::Linear &mean = net.layers()[i], &deviation = deviations.layers()[i];
@@ -72,6 +74,7 @@ NoisyDraw::NoisyDraw(const Mlp& net, const Mlp& deviations)
   for (const at::Tensor& parameter : drawn_->parameters()) parameter.mutable_grad() = at::zeros_like(parameter);
 }
 
+// The drawn network has memory of its own, which the kernels read like any network's.
 void NoisyDraw::take(const NetNoise& noise) {
   noise_ = noise;
   for_parameters(net_, deviations_, *drawn_, noise_,
@@ -88,6 +91,7 @@ void NoisyDraw::take(const NetNoise& noise) {
                  });
 }
 
+// A drawn weight is mean + deviation * noise, so its gradient is the mean's, and times the noise the deviation's.
 void NoisyDraw::give_gradients() const {
   for_parameters(net_, deviations_, *drawn_, noise_,
                  [](const at::Tensor& mean, const at::Tensor& deviation, const at::Tensor& drawn,

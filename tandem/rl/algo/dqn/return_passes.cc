@@ -19,6 +19,7 @@ std::optional<NoisyDraw> draw_of(const Mlp* net, const Mlp* deviation) {
 
 }  // namespace
 
+// Memory that a form of returns does not need stays empty.
 ReturnPasses::ReturnPasses(const ReturnNetwork& network, const DqnOptions& of, const Options& options)
     : of_(of),
       numbers_(of.numbers()),
@@ -64,6 +65,7 @@ const float* ReturnPasses::forward(const float* features, std::int64_t rows) {
   return told_ = returns_.data();
 }
 
+// One number of an action is its mean already. Sums run in the order of the atoms, so that bits do not depend on rows.
 const float* ReturnPasses::means() {
   const std::int64_t pairs = rows_ * actions_;
   if (of_.returns == DqnReturn::kMean) return told_;

@@ -6,6 +6,7 @@
 
 namespace tandem::rl {
 
+// The loops are those of PPO's choices, of which one has to be taken: none is, and its place says so.
 SoftmaxRows::SoftmaxRows(std::int64_t options, InstructionSet set)
     : kernels_(block_kernels<float>(set)),
       options_(options),

@@ -16,6 +16,7 @@ ChoiceValues::ChoiceValues(const Spec& spec, const NetworkOptions& options, int 
   }
 }
 
+// [critics, B, choices], so that the least over critics is one reduction.
 at::Tensor ChoiceValues::forward(const Observation& observation) {
   std::vector<at::Tensor> values;
   for (const auto& network : networks_) values.push_back(network->forward(observation));
@@ -31,6 +32,7 @@ DiscreteSacPolicy::DiscreteSacPolicy(const Spec& spec, const NetworkOptions& opt
   critics_ = register_module("critics", std::make_shared<ChoiceValues>(spec, options, critics, generator));
 }
 
+// The value of a state is that of the choice which an evaluation takes.
 PolicyOutput DiscreteSacPolicy::forward(const Observation& observation) {
   const at::Tensor logits = actor_->forward(observation);
   const at::Tensor best = logits.argmax(1, /*keepdim=*/true);

@@ -8,6 +8,7 @@
 
 namespace tandem::rl {
 
+// The number of bits is in the spec, which a run reads once.
 void BitFlipping::configure(const Options& options) {
   if (!now_.empty() && now_.size() != static_cast<std::size_t>(options.bits))
     throw ConfigError("bits cannot change between episodes");
@@ -25,6 +26,7 @@ Spec BitFlipping::spec() const {
   return spec;
 }
 
+// Bits and goal are drawn apart, so that one episode in 2^bits begins at its goal, as in the paper.
 BitFlipping::Seen BitFlipping::reset(NumpyGenerator& random) {
   for (std::vector<float>* bits : {&now_, &goal_})
     std::ranges::generate(*bits, [&random] { return static_cast<float>(random.integers(0, 2)); });
@@ -49,6 +51,7 @@ std::vector<float> BitFlipping::save() const {
   return both;
 }
 
+// A state comes from a file, so each of its numbers is looked at before any is taken over.
 BitFlipping::Seen BitFlipping::load(std::span<const std::byte> state) {
   if (state.size() != 2 * now_.size() * sizeof(float))
     throw CheckpointError(concat("a state of ", state.size(), " bytes of ", now_.size(), " bits"));
