@@ -18,6 +18,8 @@ template <>
 inline constexpr auto kChoices<rl::Compute> = words_up_to<rl::Compute::kBfloat16Tiles>("float32", "bfloat16",
                                                                                        "bfloat16_tiles");
 template <>
+inline constexpr auto kChoices<rl::Sampling> = words_up_to<rl::Sampling::kBeside>("in_turn", "beside");
+template <>
 inline constexpr auto kChoices<rl::Hindsight> = words_up_to<rl::Hindsight::kEpisode>("none", "future", "final",
                                                                                      "episode");
 template <>
@@ -37,6 +39,9 @@ void add_off_policy_options(const OptionSection& given, rl::OffPolicyOptions& op
   section.add("train_every", options.train_every, "Steps of each environment between two turns of learning.")
       .within(1, kLargestCount);
   section.add("gradient_steps", options.gradient_steps, "Optimizer steps of a turn.").within(1, kLargestCount);
+  section.add("sampling", options.sampling,
+              "in_turn: environments step, then the optimizer; beside: both at the same time, for slow environments. "
+              "What a step brings is learned from one step later.");
   section.add("batch_size", options.batch_size, "Rows of an optimizer step, over all shards.").within(1, kLargestCount);
   section
       .add("replay_size", options.replay_size,

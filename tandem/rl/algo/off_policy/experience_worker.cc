@@ -112,25 +112,36 @@ void ExperienceWorker::begin_update() {
   steps_made_ = 0;
 }
 
-// The action is remembered as the policy gave it, and the environment gets it within bounds.
 void ExperienceWorker::step(Chooser chooser, const Normalizers& frozen) {
+  begin_step(chooser, frozen);
+  step_environments();
+  end_step(frozen);
+}
+
+// The action is remembered as the policy gave it, and the environment gets it within bounds.
+void ExperienceWorker::begin_step(Chooser chooser, const Normalizers& frozen) {
   const at::NoGradGuard no_grad;
   choose(chooser, frozen);
-  EnvActions taken{.discrete = discrete_.empty() ? nullptr : discrete_.data()};
-  if (!box_.empty()) {
-    to_bounds(std::get<Box>(spec().action), box_.data(), rows_, bounded_.data());
-    taken.box = bounded_.data();
-  }
-  {
-    const Span span("step environments");
-    const CallMark::Call step = mark_.enter();
-    const KeptRounding kept;
-    group_->step(taken, arrays_);
-  }
+  taken_ = {.discrete = discrete_.empty() ? nullptr : discrete_.data()};
+  if (box_.empty()) return;
+  to_bounds(std::get<Box>(spec().action), box_.data(), rows_, bounded_.data());
+  taken_.box = bounded_.data();
+}
+
+// It touches the memory of a step alone, and neither the replay nor the policy.
+void ExperienceWorker::step_environments() {
+  const Span span("step environments");
+  const CallMark::Call step = mark_.enter();
+  const KeptRounding kept;
+  group_->step(taken_, arrays_);
+}
+
+void ExperienceWorker::end_step(const Normalizers& frozen) {
+  const at::NoGradGuard no_grad;
   if (goals_) goals_->look_at(arrays_);
   // Back in the policy's units.
-  if (!box_.empty()) taken.box = box_.data();
-  part_.append(taken, arrays_);
+  if (!box_.empty()) taken_.box = box_.data();
+  part_.append(taken_, arrays_);
   record(frozen);
   ++steps_made_;
 }

@@ -6,8 +6,8 @@
 //
 // The replay holds observations as environments write them; what is drawn goes through the normalisers of the moment.
 //
-// Threads: single-thread, the replica's that owns the shard; mark() from any. Blocking: step() takes as long as the
-// environments do.
+// Threads: single-thread, the replica's that owns the shard; step_environments() and mark() from any. Blocking: step()
+// takes as long as the environments do.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -66,6 +66,12 @@ class ExperienceWorker {
   /// One step of all environments, which the replay remembers. Throws EnvError, and ConfigError for an environment
   /// whose rewards do not follow from its goals where there is hindsight.
   void step(Chooser chooser, const Normalizers& frozen);
+  /// The three parts of step(), for environments that step while something else is done: begin_step() chooses actions,
+  /// step_environments() makes the step, on any thread, and end_step() remembers it. Between the first and the last of
+  /// them draw() and prioritize() may be called, and parameters may change.
+  void begin_step(Chooser chooser, const Normalizers& frozen);
+  void step_environments();
+  void end_step(const Normalizers& frozen);
   /// The policy's parameters have changed.
   void refresh() { explorer_->refresh(); }
   void set_progress(double share) { group_->set_progress(share); }
@@ -126,6 +132,7 @@ class ExperienceWorker {
   // [N, elements]: as chosen, and within bounds. [N]: what nobody asks for, and actors tell.
   std::vector<std::int64_t> discrete_;
   std::vector<float> box_, bounded_, log_prob_, value_;
+  EnvActions taken_ = {};  // what the environments get
 
   // Memory of a draw: leaves that are converted, and numbers that a replay tells in float64.
   SampleArrays drawn_;

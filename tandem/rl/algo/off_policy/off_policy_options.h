@@ -18,6 +18,15 @@ namespace tandem::rl {
 /// Whose achieved goal takes the place of the desired one in rows of environments with goals (rl/replay/hindsight.h).
 enum class Hindsight { kNone, kFuture, kFinal, kEpisode };
 
+/// When the environments of a turn make their steps.
+enum class Sampling {
+  // Before its optimizer steps, which may draw what the steps brought.
+  kInTurn,
+  // At the same time, on another thread: for environments that take long. Actions are chosen before the optimizer steps
+  // of their time, and what they bring can be drawn one step later. So the numbers are others, and as reproducible.
+  kBeside,
+};
+
 /// Sampling and learning take turns: each environment makes `train_every` steps, then there are `gradient_steps`
 /// updates of rows drawn from the replay. Counts are totals over all shards, each of which has an equal part of them:
 /// of the environments, of the replay and of the rows of an update.
@@ -29,6 +38,7 @@ struct OffPolicyOptions {
   int rollout_steps = 1000;
   // Steps of each environment between two turns of learning, and optimizer steps of a turn.
   int train_every = 1, gradient_steps = 1;
+  Sampling sampling = Sampling::kInTurn;
   // Rows of an optimizer step.
   std::int64_t batch_size = 256;
   // Steps of environments that are remembered; then the oldest are overwritten.

@@ -125,6 +125,10 @@ void OffPolicyRun::build_workers(const std::vector<sync::Placement>& placements)
     }
     replica.sums.resize(replica.workers.size());
     if (options.priority_alpha > 0) replica.errors.resize(replica.workers.size());
+    if (options.sampling == Sampling::kBeside) {
+      const int threads = 2 * static_cast<int>(placements.size());
+      replica.side = std::make_unique<ThreadTeam>(concat("envs ", placement.mine.begin), spin_budget_for(threads));
+    }
   }
 }
 
@@ -158,24 +162,66 @@ void OffPolicyRun::run_replica(Replica& replica, learner::Member& member) {
     worker->refresh();
   }
   std::int64_t steps = env_steps_;
-  for (int made = 0; made < options.rollout_steps; made += options.train_every) {
-    const Clock::time_point start = Clock::now();
+  for (int made = 0; made < options.rollout_steps; made += options.train_every, steps += options.steps_of_turn()) {
     const double progress = progress_at(steps);
     agent.set_progress(progress);
-    const Chooser chooser = steps < options.learning_starts ? Chooser::kChance : Chooser::kExplorer;
-    for (ExperienceWorker* worker : replica.workers) {
-      worker->set_progress(progress);
-      for (int step = 0; step < options.train_every; ++step) worker->step(chooser, normalizers_.front());
+    for (ExperienceWorker* worker : replica.workers) worker->set_progress(progress);
+    const TurnBegin turn{.steps = steps,
+                         .progress = progress,
+                         .chooser = steps < options.learning_starts ? Chooser::kChance : Chooser::kExplorer};
+    if (replica.side) {
+      turn_beside(replica, member, turn);
+    } else {
+      turn_in_turn(replica, member, turn);
     }
-    steps += options.steps_of_turn();
-    const Clock::time_point sampled = Clock::now();
-    replica.sample_seconds += std::chrono::duration<double>(sampled - start).count();
-    if (steps < options.learning_starts) continue;
-    for (int i = 0; i < options.gradient_steps; ++i) learn(replica, member, turns_ + replica.turns, progress);
-    for (ExperienceWorker* worker : replica.workers) worker->refresh();
-    replica.learn_seconds += seconds_since(sampled);
   }
   member.strategy.settle({.deadline = Deadline::after(patience()), .stop = member.lost});
+}
+
+void OffPolicyRun::turn_in_turn(Replica& replica, learner::Member& member, const TurnBegin& turn) {
+  const OffPolicyOptions& options = setup_.off_policy;
+  const Clock::time_point start = Clock::now();
+  for (ExperienceWorker* worker : replica.workers) {
+    for (int step = 0; step < options.train_every; ++step) worker->step(turn.chooser, normalizers_.front());
+  }
+  const Clock::time_point sampled = Clock::now();
+  replica.sample_seconds += std::chrono::duration<double>(sampled - start).count();
+  if (turn.steps + options.steps_of_turn() < options.learning_starts) return;
+  for (int i = 0; i < options.gradient_steps; ++i) learn(replica, member, turns_ + replica.turns, turn.progress);
+  for (ExperienceWorker* worker : replica.workers) worker->refresh();
+  replica.learn_seconds += seconds_since(sampled);
+}
+
+// The optimizer steps are shared out evenly among the environments' steps, and the environments wait for theirs. So the
+// ratio of both is kept exactly, and nothing depends on which side is the faster one.
+void OffPolicyRun::turn_beside(Replica& replica, learner::Member& member, const TurnBegin& turn) {
+  const OffPolicyOptions& options = setup_.off_policy;
+  const Normalizers& frozen = normalizers_.front();
+  const auto step_all = [&replica](int /*thread*/) {
+    for (ExperienceWorker* worker : replica.workers) worker->step_environments();
+  };
+  const int learned = turn.steps < options.learning_starts ? 0 : options.gradient_steps;
+  for (int step = 0; step < options.train_every; ++step) {
+    const Clock::time_point start = Clock::now();
+    for (ExperienceWorker* worker : replica.workers) worker->begin_step(turn.chooser, frozen);
+    replica.side->start(step_all);
+    const Clock::time_point started = Clock::now();
+    const int due = (step + 1) * learned / options.train_every - step * learned / options.train_every;
+    try {
+      for (int i = 0; i < due; ++i) learn(replica, member, turns_ + replica.turns, turn.progress);
+    } catch (...) {
+      replica.side->wait();  // the task lies on this stack; a failure of its own counts more
+      throw;
+    }
+    const Clock::time_point done = Clock::now();
+    replica.side->wait();
+    for (ExperienceWorker* worker : replica.workers) worker->end_step(frozen);
+    if (due > 0) {
+      for (ExperienceWorker* worker : replica.workers) worker->refresh();
+    }
+    replica.learn_seconds += std::chrono::duration<double>(done - started).count();
+    replica.sample_seconds += std::chrono::duration<double>(started - start).count() + seconds_since(done);
+  }
 }
 
 // Shards draw their rows side by side, then all learn from them in one turn, and those that are drawn by priority learn

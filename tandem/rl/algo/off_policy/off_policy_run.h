@@ -8,8 +8,9 @@
 // own thread; nothing but sums of gradients crosses between replicas. What differs between SAC, TD3 and DQN is in
 // OffPolicyAgent.
 //
-// An update is rollout_steps steps of each environment, with a turn of learning after each train_every of them. With
-// the same shards the run has the same bits on any number of replicas and ranks, saved and loaded in between or not.
+// An update is rollout_steps steps of each environment, with a turn of learning after each train_every of them, or
+// beside them (Sampling), the environments of a replica on a thread of their own. With the same shards the run has the
+// same bits on any number of replicas and ranks, saved and loaded in between or not.
 //
 // Every rank of a run has such an object and calls the same functions; those that say so are collective. Threads: one
 // thread at a time. Blocking: update() returns when all replicas are done; a failure of any ends it with that failure.
@@ -26,6 +27,7 @@
 #include <string>
 #include <vector>
 
+#include "tandem/concurrency/thread_team.h"
 #include "tandem/rl/algo/off_policy/experience_worker.h"
 #include "tandem/rl/algo/off_policy/off_policy_agent.h"
 #include "tandem/rl/algo/run_parts.h"
@@ -96,6 +98,8 @@ class OffPolicyRun final : public TrainingRun {
     std::vector<std::vector<float>> errors;  // by shard; none where rows are drawn evenly
     double sample_seconds = 0, learn_seconds = 0, wait_seconds = 0, grad_norm = 0;
     std::int64_t turns = 0;  // optimizer steps of the update
+    // Steps the environments under Sampling::kBeside, else null; last: it uses the workers.
+    std::unique_ptr<ThreadTeam> side = {};
   };
   struct RankNumbers;
 
@@ -112,8 +116,16 @@ class OffPolicyRun final : public TrainingRun {
     return std::min(1.0, static_cast<double>(steps) / static_cast<double>(setup_.total_steps));
   }
 
-  // On the thread of a replica: an update, and one optimizer step of it.
+  // On the thread of a replica: an update, a turn of it, and one optimizer step.
   void run_replica(Replica& replica, learner::Member& member);
+  // A turn of sampling and learning, in turn or at the same time. `steps`: of all environments when it begins.
+  struct TurnBegin {
+    std::int64_t steps;
+    double progress;
+    Chooser chooser;
+  };
+  void turn_in_turn(Replica& replica, learner::Member& member, const TurnBegin& turn);
+  void turn_beside(Replica& replica, learner::Member& member, const TurnBegin& turn);
   void learn(Replica& replica, learner::Member& member, std::int64_t turn, double progress);
   // The numbers of an update that ranks exchange, and what follows from those of all ranks, on the caller's thread.
   void append_numbers();

@@ -11,6 +11,7 @@
 namespace tandem::rl {
 namespace {
 
+using rl::testing::off_policy_state_after;
 using rl::testing::small_discrete_sac;
 using rl::testing::small_dqn;
 using rl::testing::small_sac;
@@ -73,6 +74,12 @@ const std::vector<Kind> kKinds{
        return setup;
      }},
     {"sac of choices", [](const SmallOffPolicy& run) { return small_discrete_sac(run); }},
+    {"sac beside its environments",
+     [](const SmallOffPolicy& run) {
+       SacOptions options;
+       options.sampling = Sampling::kBeside;
+       return small_sac(run, options);
+     }},
     {"sac with many critics", [](const SmallOffPolicy& run) { return redq_sac(run); }},
     {"sac with dropout",
      [](SmallOffPolicy run) {
@@ -103,12 +110,6 @@ const std::vector<Kind> kKinds{
      }},
 };
 
-std::string off_policy_state_after(OffPolicySetup setup, int updates) {
-  OffPolicyRun run(std::move(setup));
-  for (int i = 0; i < updates; ++i) (void)run.update();
-  return run.state_sha256();
-}
-
 TEST(OffPolicyRunTest, EveryTopologyGivesTheSameBits) {
   for (const Kind& kind : kKinds) {
     const std::string expected = off_policy_state_after(kind.make({.replicas = 1}), 3);
@@ -127,8 +128,8 @@ TEST(OffPolicyRunTest, AScheduleScalesAllLearningRates) {
   fast.learning_rate = 0x1p-9;
   fast.critic_learning_rate = 0x1p-8;
   scheduled.learning_rate_schedule = Schedule::piecewise({{0, 0x1p-9}});
-  EXPECT_EQ(state_after(small_sac({}, scheduled), 3), state_after(small_sac({}, fast), 3));
-  EXPECT_NE(state_after(small_sac({}, scheduled), 3), state_after(small_sac({}, slow), 3));
+  EXPECT_EQ(off_policy_state_after(small_sac({}, scheduled), 3), off_policy_state_after(small_sac({}, fast), 3));
+  EXPECT_NE(off_policy_state_after(small_sac({}, scheduled), 3), off_policy_state_after(small_sac({}, slow), 3));
   scheduled.learning_rate_schedule = Schedule::kLinear;
   OffPolicyRun run(small_sac({}, scheduled));
   EXPECT_DOUBLE_EQ(run.update().learning.learning_rate, 0x1p-10 * (1 - 60.0 / 4000));

@@ -10,7 +10,7 @@ namespace tandem::rl {
 namespace {
 
 constexpr const char* kNext = "next_observation";
-constexpr const char* kMask = "action_mask";
+constexpr const char* kActionMask = "action_mask";
 constexpr const char* kNextMask = "next_action_mask";
 constexpr const char* kNoise = "noise";
 // action, reward, discount and weight, which come first.
@@ -43,7 +43,7 @@ void take_columns(const TransitionRows& rows, learner::Batch& batch) {
   batch = {};
   learner::Columns& columns = batch.columns;
   columns = {{"action", rows.action}, {"reward", rows.reward}, {"discount", rows.discount}, {"weight", rows.weight}};
-  if (rows.action_mask.defined()) columns.emplace_back(kMask, rows.action_mask);
+  if (rows.action_mask.defined()) columns.emplace_back(kActionMask, rows.action_mask);
   if (rows.next_action_mask.defined()) columns.emplace_back(kNextMask, rows.next_action_mask);
   for (const at::Tensor& noise : rows.noise) columns.emplace_back(kNoise, noise);
   for (const at::Tensor& leaf : rows.observation) columns.emplace_back("observation", leaf);
@@ -60,7 +60,7 @@ TransitionRows transitions_of(const learner::Columns& columns) {
   rows.weight = columns[3].second;
   for (std::size_t next = kFirstColumns; next < columns.size(); ++next) {
     const auto& [name, column] = columns[next];
-    if (name == kMask) {
+    if (name == kActionMask) {
       rows.action_mask = column;
     } else if (name == kNextMask) {
       rows.next_action_mask = column;

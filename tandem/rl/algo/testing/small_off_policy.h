@@ -69,8 +69,9 @@ inline OffPolicySetup small_sac(const SmallOffPolicy& run, const SacOptions& opt
 inline OffPolicySetup small_discrete_sac(SmallOffPolicy run, const SacOptions& options = {}) {
   if (run.env == "Pendulum-v1") run.env = "CartPole-v1";
   return with_agent<DiscreteSac, DiscreteSacPolicy>(
-      small_off_policy(run, options), options, [options](const Spec& spec, at::Generator generator) {
-        return std::make_shared<DiscreteSacPolicy>(spec, kSmallNetworks, options.critics, options.first_temperature(),
+      small_off_policy(run, options), run.networks, options,
+      [options, networks = run.networks](const Spec& spec, at::Generator generator) {
+        return std::make_shared<DiscreteSacPolicy>(spec, networks, options.critics, options.first_temperature(),
                                                    std::move(generator));
       });
 }
@@ -90,6 +91,13 @@ inline OffPolicySetup small_dqn(SmallOffPolicy run, const DqnOptions& options = 
                                     [options, networks = run.networks](const Spec& spec, at::Generator generator) {
                                       return std::make_shared<DqnPolicy>(spec, networks, options, std::move(generator));
                                     });
+}
+
+/// Makes the run, `updates` updates of it, and hashes its state.
+inline std::string off_policy_state_after(OffPolicySetup setup, int updates) {
+  OffPolicyRun run(std::move(setup));
+  for (int i = 0; i < updates; ++i) (void)run.update();
+  return run.state_sha256();
 }
 
 }  // namespace tandem::rl::testing
