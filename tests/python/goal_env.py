@@ -1,6 +1,8 @@
 """Environments with goals, as Gymnasium-Robotics' GoalEnv has them: Line-v0, whose compute_reward() takes any number of
-goals; Ended-v0, which also ends at its goal; Told-v2, which wants the info of the step; Single-v0, which takes one goal
-alone. A point walks on a line."""
+goals; Exits-v0, whose ends its process; Ended-v0, which also ends at its goal; Told-v2, which wants the info of the
+step; Single-v0, which takes one goal alone. A point walks on a line."""
+
+import os
 
 import gymnasium
 import numpy as np
@@ -56,5 +58,14 @@ class Twice(gymnasium.Wrapper):
         return 2 * self.env.unwrapped.compute_reward(achieved, desired, info)
 
 
-for name, its in (("Line-v0", Line), ("Ended-v0", Ended), ("Told-v2", Told), ("Single-v0", Single)):
+class Exits(Line):
+    """Ends its process where it is asked for goals."""
+
+    def compute_reward(self, achieved, desired, info):
+        if np.ndim(achieved) > 1:
+            os._exit(3)
+        return super().compute_reward(achieved, desired, info)
+
+
+for name, its in (("Exits-v0", Exits), ("Line-v0", Line), ("Ended-v0", Ended), ("Told-v2", Told), ("Single-v0", Single)):
     gymnasium.register(name, entry_point=its, max_episode_steps=20)

@@ -6,6 +6,7 @@
 #include "tandem/rl/env/env_buffers.h"
 #include "tandem/rl/env/env_registry.h"
 #include "tandem/rl/env/goal_rewards.h"
+#include "tandem/rl/env/isolated/isolated_envs.h"
 #include "tandem/rl/env/python/python_envs.h"
 
 namespace tandem::rl {
@@ -66,6 +67,22 @@ TEST(PythonGoalsTest, EnvironmentsWithoutThemAreAskedForNone) {
   for (EnvKind& kind : python_kinds({})) known.add_kind(std::move(kind));
   known.set_options(id, {{kInterpreterOption, TEST_PYTHON}});
   EXPECT_EQ(goal_rewards_of(*known.make(id, 1)), nullptr);
+}
+
+// The worker is started again as often as there are restarts, and each time asked once more.
+TEST(PythonGoalsTest, AWorkerThatIsLostByThemIsARestart) {
+  const std::string id = "gymnasium:goal_env:Exits-v0";
+  EnvRegistry known;
+  for (EnvKind& kind : python_kinds({})) known.add_kind(std::move(kind));
+  const EnvOptionTexts options{{kInterpreterOption, TEST_PYTHON}};
+  known.set_options(id, options);
+  const auto budget = std::make_shared<RestartBudget>(1);
+  IsolatedEnvs group(known.spec(id), 2, python_isolation({}, id, options), budget);
+  const EnvBuffers buffers(group);
+  group.reset(std::vector<std::uint64_t>{1, 2}, buffers.arrays());
+  EXPECT_THAT(message_of<EnvError>([&] { (void)worth(group); }),
+              AllOf(HasSubstr("while it rewarded goals"), HasSubstr("which is all that env_restarts allows")));
+  EXPECT_EQ(budget->used(), 1);
 }
 
 TEST(PythonGoalsTest, FunctionsThatDoNotTakeManyGoalsAreSaid) {

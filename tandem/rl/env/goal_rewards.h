@@ -33,7 +33,8 @@
 namespace tandem::rl {
 
 /// The leaves of an environment with goals.
-inline constexpr const char *kAchievedGoal = "achieved_goal", *kDesiredGoal = "desired_goal";
+inline constexpr const char* kAchievedGoal = "achieved_goal";
+inline constexpr const char* kDesiredGoal = "desired_goal";
 
 /// Steps whose desired goal was replaced, to be rewarded anew. `achieved` and `desired` are [rows, bytes of the leaf]:
 /// the goal that the step reached, and the one that now counts. Both are aligned for the leaf's elements.
