@@ -67,5 +67,6 @@ class Exits(Line):
         return super().compute_reward(achieved, desired, info)
 
 
-for name, its in (("Exits-v0", Exits), ("Line-v0", Line), ("Ended-v0", Ended), ("Told-v2", Told), ("Single-v0", Single)):
+ALL = {"Exits-v0": Exits, "Line-v0": Line, "Ended-v0": Ended, "Told-v2": Told, "Single-v0": Single}
+for name, its in ALL.items():
     gymnasium.register(name, entry_point=its, max_episode_steps=20)
