@@ -192,7 +192,7 @@ TEST_F(ProgramTest, TheEnvironmentsAndTheirSettingsAreListed) {
                                        HasSubstr("MuJoCo"), HasSubstr("through Python\ngymnasium:ID")));
   EXPECT_THAT(run({"envs", "CartPole-v1"}).out, HasSubstr("learning_rate"));
   const JsonValue listed = read_json(run({"envs", "--json"}).out);
-  EXPECT_EQ(listed.as_array().size(), 15 + rl::mujoco_entries().size());
+  EXPECT_EQ(listed.as_array().size(), 16 + rl::mujoco_entries().size());
   const auto action_of = [&](const std::string& name) {
     for (const JsonValue& one : listed.as_array()) {
       if (one.at("name").as_string() == name) return one.at("action");
