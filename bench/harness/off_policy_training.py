@@ -38,13 +38,14 @@ class OffPolicySettings:
     tau: float = 0.005
     target_every: int = 1  # optimizer steps
     replicas: int = 1  # of Tandem
+    episode_steps: int = 500  # environment steps, of all environments, within which one has ended an episode
 
     def update_steps(self) -> int:
         """Environment steps from one line of metrics to the next."""
         return self.num_envs * self.rollout_steps
 
     def smoke_steps(self) -> int:
-        return self.learning_starts + 2 * self.update_steps()
+        return max(self.learning_starts + 2 * self.update_steps(), self.episode_steps)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

@@ -23,7 +23,14 @@ class SacMujoco(TrainingBench):
         "their best number of threads?"
     )
     settings = OffPolicySettings(
-        algo="sac", env="HalfCheetah-v5", total_steps=6_000, num_envs=2, gradient_steps=2, replicas=2
+        algo="sac",
+        env="HalfCheetah-v5",
+        total_steps=8_000,
+        num_envs=2,
+        gradient_steps=2,
+        learning_starts=1_000,
+        replicas=2,
+        episode_steps=2_000,
     )
     # In so few steps nobody learns to run; random actions cost about 300 an episode.
     expected = Expected(lowest_return=-1500, highest_return=3000, learns_after=100_000, learned_return=1000)

