@@ -222,6 +222,10 @@ TEST_F(OffPolicyProgramTest, WhatAnAlgorithmCannotLearnIsSaidBeforeARunBegins) {
   refused(train("sac", "MultiAgentCartPole-v0", "c"), HasSubstr("several agents"));
   refused(train("sac", "CartPole-v1", "b", {"--set", "sac.critic_norm=layer"}),
           HasSubstr("sac.critic_norm has no effect where actions are choices"));
+  refused(train("sac", "CartPole-v1", "b", {"--set", "sac.noise_correlation=0.5"}),
+          HasSubstr("sac.noise_correlation has no effect where actions are choices"));
+  // Its losses go by autograd, which rounds nothing. A processor without such products is named instead.
+  refused(train("sac", "CartPole-v1", "b", {"--set", "sac.compute=bfloat16"}), HasSubstr("sac.compute"));
   refused(train("td3", "Pendulum-v1", "d", {"--set", "policy.recurrent=lstm"}),
           HasSubstr("td3 trains no policies that remember"));
   refused(train("sac", "Pendulum-v1", "e", {"--set", "policy.trunks=shared"}),

@@ -69,7 +69,8 @@ class SacAlgorithm final : public OffPolicyAlgorithm {
  private:
   // Options of critics that value actions of a Box, and of draws that there are none of here.
   static void check_for_choices(const rl::SacOptions& sac, const rl::Spec& spec) {
-    const char* key = sac.target_critics                          ? "target_critics"
+    const char* key = sac.compute != rl::Compute::kFloat32        ? "compute"
+                      : sac.target_critics                        ? "target_critics"
                       : sac.actor_value != rl::ActorValue::kLeast ? "actor_value"
                       : sac.critic_norm != rl::CriticNorm::kNone  ? "critic_norm"
                       : sac.critic_dropout > 0                    ? "critic_dropout"
