@@ -15,6 +15,7 @@ CLEANRL = Peer("sb3", "cleanrl_sac.py", ("torch", "gymnasium"), note="our own sc
 RLTOOLS = Peer(
     "rltools", "rltools_off_policy.py", ("rltools", "gymnasium"), note="compiled for the settings, one environment"
 )
+SAC_PEERS = {SB3_NAME: SB3, CLEANRL_NAME: CLEANRL, SBX_NAME: SBX, RLTOOLS_NAME: RLTOOLS}
 
 
 @dataclass(frozen=True)

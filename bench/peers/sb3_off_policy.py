@@ -8,10 +8,10 @@ import importlib.util
 
 import numpy
 import torch
-from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.noise import NormalActionNoise, VectorizedActionNoise
 from stable_baselines3.common.vec_env import DummyVecEnv
+from sb3_watch import Watch
 from training_line import Account, arguments
 
 HAS_SBX = importlib.util.find_spec("sbx") is not None
@@ -19,26 +19,6 @@ if HAS_SBX:
     import sbx as library
 else:
     import stable_baselines3 as library
-
-
-class Watch(BaseCallback):
-    def __init__(self, account, learning_starts):
-        super().__init__()
-        self._account = account
-        self._learning_starts = learning_starts
-
-    def _on_training_start(self):
-        self._account.training_starts()
-
-    def _on_rollout_start(self):
-        if self.num_timesteps > self._learning_starts:
-            self._account.update_ends()
-
-    def _on_step(self):
-        for info in self.locals["infos"]:
-            if "episode" in info:
-                self._account.episode_ends(info["episode"]["r"])
-        return self._account.wants_more()
 
 
 def own_arguments(its, env):

@@ -6,31 +6,10 @@ larger of two) is left out: clip_range_vf means another one.
 
 import torch
 from stable_baselines3 import PPO
-from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.vec_env import DummyVecEnv
+from sb3_watch import Watch
 from training_line import Account, arguments
-
-
-class Watch(BaseCallback):
-    def __init__(self, account):
-        super().__init__()
-        self._account = account
-        self._rollouts = 0
-
-    def _on_training_start(self):
-        self._account.training_starts()
-
-    def _on_rollout_start(self):
-        self._rollouts += 1
-        if self._rollouts > 1:
-            self._account.update_ends()
-
-    def _on_step(self):
-        for info in self.locals["infos"]:
-            if "episode" in info:
-                self._account.episode_ends(info["episode"]["r"])
-        return self._account.wants_more()
 
 
 def main():

@@ -1,16 +1,6 @@
 """SAC on HalfCheetah-v5 with the networks of the literature: nearly all of it is arithmetic."""
 
-from harness.off_policy_training import (
-    CLEANRL,
-    CLEANRL_NAME,
-    RLTOOLS,
-    RLTOOLS_NAME,
-    SB3,
-    SB3_NAME,
-    SBX,
-    SBX_NAME,
-    OffPolicySettings,
-)
+from harness.off_policy_training import SAC_PEERS, SB3_NAME, OffPolicySettings
 from harness.training import Expected
 from harness.training_bench import TrainingBench
 
@@ -34,7 +24,7 @@ class SacMujoco(TrainingBench):
     )
     # In so few steps nobody learns to run; random actions cost about 300 an episode.
     expected = Expected(lowest_return=-1500, highest_return=3000, learns_after=100_000, learned_return=1000)
-    peers = {SB3_NAME: SB3, CLEANRL_NAME: CLEANRL, SBX_NAME: SBX, RLTOOLS_NAME: RLTOOLS}
+    peers = SAC_PEERS
     at_least_times = {SB3_NAME: 2}
 
 

@@ -1,16 +1,6 @@
 """SAC on Pendulum-v1 with small networks: what a peer's time goes into is not arithmetic."""
 
-from harness.off_policy_training import (
-    CLEANRL,
-    CLEANRL_NAME,
-    RLTOOLS,
-    RLTOOLS_NAME,
-    SB3,
-    SB3_NAME,
-    SBX,
-    SBX_NAME,
-    OffPolicySettings,
-)
+from harness.off_policy_training import SAC_PEERS, SB3_NAME, OffPolicySettings
 from harness.training import Expected
 from harness.training_bench import TrainingBench
 
@@ -25,7 +15,7 @@ class SacPendulum(TrainingBench):
         algo="sac", env="Pendulum-v1", total_steps=10_000, hidden=(64, 64), learning_rate=1e-3, learning_starts=256
     )
     expected = Expected(lowest_return=-1900, highest_return=0, learns_after=10_000, learned_return=-900)
-    peers = {SB3_NAME: SB3, CLEANRL_NAME: CLEANRL, SBX_NAME: SBX, RLTOOLS_NAME: RLTOOLS}
+    peers = SAC_PEERS
     at_least_times = {SB3_NAME: 8}
 
 

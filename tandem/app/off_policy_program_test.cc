@@ -16,6 +16,7 @@
 #include "tandem/base/fault_point.h"
 #include "tandem/base/json_reader.h"
 #include "tandem/base/testing/temporary_folder.h"
+#include "tandem/base/text.h"
 #include "tandem/model/files/checkpoint.h"
 #include "tandem/model/files/checkpoint_store.h"
 #include "tandem/rl/env/env_registry.h"
@@ -70,7 +71,7 @@ TEST_F(OffPolicyProgramTest, ARunIsTrainedResumedEvaluatedAndExported) {
                                                                {"dqn", "MaskedCartPole-v1"},
                                                                {"sac", "CartPole-v1"}};
   for (const auto& [algo, env] : kinds) {
-    const std::string name = algo + "-" + env;
+    const std::string name = concat(algo, "-", env);
     const Outcome whole = train(algo, env, name);
     ASSERT_EQ(whole.code, 0) << whole.err;
     EXPECT_THAT(read_file(folder / name / "log.txt"), HasSubstr("drawn from the last 300"));

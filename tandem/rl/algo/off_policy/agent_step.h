@@ -15,25 +15,32 @@
 
 namespace tandem::rl {
 
-/// A step from the rows that the member's learner has loaded. `fused`: what computes by kernels, or null; then
-/// write(*fused, rows, local) writes gradients (learner::WrittenLoss), and else loss(rows, local) gives a loss for
-/// autograd (learner::ShardLoss). `local`: the shard's place in the replica.
-/// Throws as Learner::step().
+/// The place of a shard of the run in the member's replica.
+[[nodiscard]] inline std::size_t local_place(const learner::Member& member, int shard) {
+  return static_cast<std::size_t>(shard - member.replica.placement().mine.begin);
+}
+
+/// A step from the rows that the member's learner has loaded, by autograd: loss(rows, local) gives a loss
+/// (learner::ShardLoss). `local`: the shard's place in the replica. Throws as Learner::step().
+template <typename Loss>
+learner::LearnerReport step_by_autograd(const learner::Member& member, const OffPolicyAgent::Turn& now,
+                                        const Loss& loss) {
+  const auto by_autograd = [&](const learner::ShardBatch& rows) {
+    return loss(transitions_of(rows.columns), local_place(member, rows.shard));
+  };
+  return member.learner.step(0, learner::LossFunction(std::cref(by_autograd)), now.rate, now.limits);
+}
+
+/// The same by kernels where there are some. `fused`: what computes by them, or null; then write(*fused, rows, local)
+/// writes gradients (learner::WrittenLoss), and else it is step_by_autograd() with `loss`.
 template <typename Fused, typename Write, typename Loss>
 learner::LearnerReport step_agent(const learner::Member& member, const OffPolicyAgent::Turn& now, Fused* fused,
                                   const Write& write, const Loss& loss) {
-  const int first = member.replica.placement().mine.begin;
-  const auto local = [first](int shard) { return static_cast<std::size_t>(shard - first); };
-  if (fused != nullptr) {
-    const auto by_kernels = [&](const learner::ShardRows& rows) {
-      return write(*fused, transitions_of(rows.columns), local(rows.shard));
-    };
-    return member.learner.step(0, learner::GradientFunction(std::cref(by_kernels)), now.rate, now.limits);
-  }
-  const auto by_autograd = [&](const learner::ShardBatch& rows) {
-    return loss(transitions_of(rows.columns), local(rows.shard));
+  if (fused == nullptr) return step_by_autograd(member, now, loss);
+  const auto by_kernels = [&](const learner::ShardRows& rows) {
+    return write(*fused, transitions_of(rows.columns), local_place(member, rows.shard));
   };
-  return member.learner.step(0, learner::LossFunction(std::cref(by_autograd)), now.rate, now.limits);
+  return member.learner.step(0, learner::GradientFunction(std::cref(by_kernels)), now.rate, now.limits);
 }
 
 /// Where the sizes of a shard's errors go; null where nobody wants them.

@@ -12,23 +12,12 @@
 #include "tandem/base/error.h"
 #include "tandem/rl/algo/off_policy/kernel_choice.h"
 #include "tandem/rl/algo/td3/fused_td3.h"
+#include "tandem/rl/policy/kernels/testing/computes_here.h"
 
 namespace tandem::rl {
 namespace {
 
 using ::testing::HasSubstr;
-
-std::vector<Compute> rounded_computes() {
-  std::vector<Compute> all;
-  for (const Compute each : {Compute::kBfloat16, Compute::kBfloat16Tiles}) {
-    try {
-      require_compute(each, detect_instruction_set());
-      all.push_back(each);
-    } catch (const ConfigError&) {  // not on this processor
-    }
-  }
-  return all;
-}
 
 // A number rounded to the 8 bits of bfloat16 is off by at most the share 2^-8, so a product of two by at most
 // 2 * 2^-8 + 2^-16. Sums are float32, whose errors are within kSums of the sum of sizes.
@@ -150,7 +139,7 @@ Bounded targets_of(RoundedTd3& it) {
 // Gradients and loss are within what the rounding of factors allows, which is a twentieth of them at most. That they
 // differ from float32's at all shows that the option has an effect.
 TEST(ComputeTest, AnUpdateIsAsNearAsTheRoundingOfItsFactorsAllows) {
-  for (const Compute compute : rounded_computes()) {
+  for (const Compute compute : rl::testing::computes_here()) {
     SCOPED_TRACE(name_of(compute));
     RoundedTd3 it;
     const Bounded target = targets_of(it);
@@ -186,7 +175,7 @@ TEST(ComputeTest, AnUpdateIsAsNearAsTheRoundingOfItsFactorsAllows) {
 // The critics round where their target needs no network, and the target networks where the critics have the target that
 // these give in float64.
 TEST(ComputeTest, CriticsRoundAndSoDoTargetNetworks) {
-  for (const Compute compute : rounded_computes()) {
+  for (const Compute compute : rl::testing::computes_here()) {
     SCOPED_TRACE(name_of(compute));
     RoundedTd3 it;
     const at::Tensor exact_target = targets_of(it).value.squeeze(1).to(at::kFloat);
@@ -229,7 +218,7 @@ TEST(ComputeTest, WhatKernelsDoNotComputeIsRefused) {
 // The log of a run names the products, so that a resumed run that has others is told to be another one.
 TEST(ComputeTest, TheSentenceOfTheLogNamesTheProducts) {
   RoundedTd3 it;
-  for (const Compute compute : rounded_computes()) {
+  for (const Compute compute : rl::testing::computes_here()) {
     it.options.compute = compute;
     EXPECT_THAT(choose_kernels(it.policy, false, it.options, InstructionSet::kAvx512).sentence,
                 HasSubstr(std::string("products of ") + name_of(compute)));

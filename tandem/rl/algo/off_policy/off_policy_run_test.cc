@@ -7,10 +7,12 @@
 
 #include "tandem/base/error.h"
 #include "tandem/rl/algo/testing/small_off_policy.h"
+#include "tandem/rl/policy/kernels/testing/computes_here.h"
 
 namespace tandem::rl {
 namespace {
 
+using rl::testing::computes_here;
 using rl::testing::off_policy_state_after;
 using rl::testing::small_discrete_sac;
 using rl::testing::small_dqn;
@@ -35,11 +37,9 @@ DqnOptions many_options() {
 OffPolicySetup rounded_td3(SmallOffPolicy run) {
   run.networks.hidden = {32, 32};
   Td3Options options;
-  try {
-    require_compute(Compute::kBfloat16, detect_instruction_set());
-    options.compute = Compute::kBfloat16;
-  } catch (const ConfigError&) {  // then these are larger networks once more
-  }
+  // Without any these are larger networks once more.
+  const std::vector<Compute> computes = computes_here();
+  if (!computes.empty()) options.compute = computes.front();
   return small_td3(run, options);
 }
 
@@ -164,13 +164,10 @@ std::string state_with(const Make& make, Options options, Compute compute) {
 }
 
 TEST(OffPolicyRunTest, ProductsOfBfloat16GiveOtherBitsInEveryAlgorithm) {
-  try {
-    require_compute(Compute::kBfloat16, detect_instruction_set());
-  } catch (const ConfigError&) {
-    return;  // there are none here, which ComputeTest has a law for
-  }
-  const auto expect_other = [](const auto& make, const auto& options) {
-    EXPECT_NE(state_with(make, options, Compute::kBfloat16), state_with(make, options, Compute::kFloat32));
+  const std::vector<Compute> computes = computes_here();
+  if (computes.empty()) return;  // which ComputeTest has a law for
+  const auto expect_other = [&computes](const auto& make, const auto& options) {
+    EXPECT_NE(state_with(make, options, computes.front()), state_with(make, options, Compute::kFloat32));
   };
   expect_other(small_sac, SacOptions{});
   expect_other(small_td3, Td3Options{});

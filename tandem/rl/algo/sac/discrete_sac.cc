@@ -19,11 +19,6 @@ std::shared_ptr<ChoiceValues> copy_of_choice_values(DiscreteSacPolicy& policy, c
   return copy;
 }
 
-// Gradients are always written by autograd.
-struct NoKernels {};
-constexpr NoKernels* kNone = nullptr;
-learner::WrittenLoss never(NoKernels& /*none*/, const TransitionRows& /*rows*/, std::size_t /*local*/) { return {}; }
-
 }  // namespace
 
 void DiscreteSac::set_optimizers(const SacOptions& options, learner::TeamOptions& team) {
@@ -41,13 +36,12 @@ DiscreteSac::DiscreteSac(learner::Member member, DiscreteSacPolicy& policy, cons
 // In both steps the parts that are not concerned get no gradient, so the optimizer leaves them and their moments alone.
 learner::LearnerReport DiscreteSac::learn(const Turn& now, std::span<OffPolicySums> sums,
                                           std::span<std::vector<float>> errors) {
-  learner::LearnerReport report =
-      step_agent(member_, now, kNone, never, [&](const TransitionRows& rows, std::size_t local) {
-        return sac_critic_loss(policy_, *target_critics_, rows, options_, sums[local], errors_of(errors, local));
-      });
+  learner::LearnerReport report = step_by_autograd(member_, now, [&](const TransitionRows& rows, std::size_t local) {
+    return sac_critic_loss(policy_, *target_critics_, rows, options_, sums[local], errors_of(errors, local));
+  });
   if (now.turn % options_.policy_every == 0) {
     const learner::LearnerReport its =
-        step_agent(member_, now, kNone, never, [&](const TransitionRows& rows, std::size_t local) {
+        step_by_autograd(member_, now, [&](const TransitionRows& rows, std::size_t local) {
           return sac_policy_loss(policy_, rows, options_, sums[local]);
         });
     report.step.wait_seconds += its.step.wait_seconds;

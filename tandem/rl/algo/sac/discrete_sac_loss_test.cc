@@ -6,6 +6,8 @@
 
 #include <cmath>
 
+#include "tandem/rl/algo/testing/has_gradients.h"
+
 namespace tandem::rl {
 namespace {
 
@@ -162,12 +164,7 @@ TEST(DiscreteSacLossTest, TheActorsGradientIsThatOfTheSum) {
 TEST(DiscreteSacLossTest, TheActorsStepTouchesNoCriticAndTheCriticsStepNoActor) {
   Choosing it(false);
   OffPolicySums sums;
-  const auto touched = [&](const std::string& begin) {
-    bool any = false;
-    for (const auto& item : it.policy.named_parameters())
-      any = any || (item.key().starts_with(begin) && item.value().grad().defined());
-    return any;
-  };
+  const auto touched = [&](const std::string& begin) { return rl::testing::has_gradients(it.policy, begin); };
   sac_policy_loss(it.policy, it.rows, {}, sums).loss.backward();
   EXPECT_TRUE(touched("actor"));
   EXPECT_TRUE(touched("log_temperature"));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tandem/rl/algo/off_policy/critic_choice.h"
+#include "tandem/rl/algo/testing/has_gradients.h"
 
 namespace tandem::rl {
 namespace {
@@ -209,12 +210,7 @@ TEST(SacLossTest, CriticsOfATargetAreDrawnEvenly) {
 TEST(SacLossTest, TheActorsStepTouchesNoCriticAndTheCriticsStepNoActor) {
   Case it;
   OffPolicySums sums;
-  const auto touched = [&](const std::string& begin) {
-    bool any = false;
-    for (const auto& item : it.policy.named_parameters())
-      any = any || (item.key().starts_with(begin) && item.value().grad().defined());
-    return any;
-  };
+  const auto touched = [&](const std::string& begin) { return rl::testing::has_gradients(it.policy, begin); };
   sac_policy_loss(it.policy, it.rows, {}, sums).loss.backward();
   EXPECT_TRUE(touched("actor"));
   EXPECT_TRUE(touched("log_temperature"));

@@ -38,7 +38,7 @@ inline OffPolicySetup small_off_policy(const SmallOffPolicy& run, OffPolicyOptio
   setup.shards = run.shards;
   setup.devices = std::vector<c10::Device>(static_cast<std::size_t>(run.replicas), c10::Device(c10::kCPU));
   setup.make_envs = [env = run.env](int count) { return EnvRegistry::native().make(env, count); };
-  setup.off_policy = options;
+  setup.off_policy = std::move(options);
   return setup;
 }
 

@@ -14,6 +14,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/rl/policy/kernels/mlp_ensemble.h"
+#include "tandem/rl/policy/kernels/testing/computes_here.h"
 
 namespace tandem::rl {
 namespace {
@@ -52,18 +53,6 @@ struct ArrayTiles {
 };
 
 #include "tandem/rl/policy/kernels/bfloat16_tiles.inc"
-
-std::vector<Compute> computes_here() {
-  std::vector<Compute> all;
-  for (const Compute each : {Compute::kBfloat16, Compute::kBfloat16Tiles}) {
-    try {
-      require_compute(each, detect_instruction_set());
-      all.push_back(each);
-    } catch (const ConfigError&) {  // not on this processor
-    }
-  }
-  return all;
-}
 
 at::Tensor rounded(const at::Tensor& x) { return x.to(at::kBFloat16).to(at::kDouble); }
 
@@ -120,7 +109,7 @@ void expect_products(void (*multiply)(const PairProduct&)) {
 }
 
 TEST(Bfloat16KernelsTest, ProductsAreThoseOfTheRoundedNumbers) {
-  for (const Compute each : computes_here()) expect_products(bfloat16_kernels(each).multiply);
+  for (const Compute each : rl::testing::computes_here()) expect_products(bfloat16_kernels(each).multiply);
 }
 
 TEST(Bfloat16KernelsTest, ProductsInTilesAreThoseOfTheRoundedNumbers) {
@@ -128,7 +117,7 @@ TEST(Bfloat16KernelsTest, ProductsInTilesAreThoseOfTheRoundedNumbers) {
 }
 
 TEST(Bfloat16KernelsTest, PairsAreRoundedAsTorchDoes) {
-  for (const Compute each : computes_here()) {
+  for (const Compute each : rl::testing::computes_here()) {
     const at::Tensor x = at::randn({37, 45}) * 100;
     const float* from = x.const_data_ptr<float>();
     std::vector<std::uint32_t> columns(37 * 32, 7), rows(32 * 48, 7);
@@ -176,7 +165,7 @@ double gap(const float* got, const at::Tensor& expected) {
 // The largest difference relative to the largest number: bfloat16 has 8 bits.
 TEST(Bfloat16KernelsTest, PassesStayNearThoseOfFloat32) {
   at::set_num_threads(1);
-  for (const Compute each : computes_here()) {
+  for (const Compute each : rl::testing::computes_here()) {
     for (const Mlp::Norm norm : {Mlp::Norm::kNone, Mlp::Norm::kLayer}) {
       const RoundedNets with(norm);
       const at::Tensor x = with.input.clone().requires_grad_();
