@@ -11,8 +11,6 @@ std::string why_not_fused(const ActorCritic& policy) {
   const auto* mlp = dynamic_cast<const MlpPolicy*>(&policy);
   if (mlp == nullptr) return "the policy is no MLP policy";
   if (mlp->has_torso()) return "the policy has a torso for images";
-  if (!ActionGradient<float>::has(policy.family()))
-    return concat("there are none for ", name_of(policy.family()), " actions");
   for (const auto& parameter : policy.named_parameters()) {
     const at::Tensor& tensor = parameter.value();
     if (!tensor.is_cpu()) return concat("the policy lies on ", tensor.device().str());
@@ -43,7 +41,7 @@ void FusedBlock<Real>::begin(const ActedRows& rows) {
                  "leaf ", leaf, " of the observations is ", values.scalar_type(), " ", values.sizes());
   }
   observation_ = &rows.observation;
-  const bool discrete = policy_.family() != ActionFamily::kNormal;
+  const bool discrete = !policy_.log_std().defined();
   options_ = discrete ? memory_of<std::int64_t>(rows.action, "action") : nullptr;
   components_ = discrete ? nullptr : memory_of<Real>(rows.action, "action");
   mask_ = rows.action_mask.defined() ? memory_of<std::uint8_t>(rows.action_mask, "action_mask") : nullptr;
@@ -54,11 +52,11 @@ void FusedBlock<Real>::begin(const ActedRows& rows) {
 
 // Rows come one by one, since a minibatch picks them in any order.
 template <typename Real>
-void FusedBlock<Real>::take(std::int64_t i, std::int64_t row) {
+void FusedBlock<Real>::take(std::int64_t i, std::int64_t row, std::int64_t draw) {
   if (options_ != nullptr) {
     actions_.take(i, options_ + row * actions_.action_size());
   } else {
-    actions_.take(i, components_ + row * actions_.action_size());
+    actions_.take(i, components_ + row * actions_.action_size(), draw);
   }
   if (mask_ != nullptr) actions_.allow(i, mask_ + row * mask_size_);
   take_observation(i, row);
@@ -82,7 +80,7 @@ void FusedBlock<Real>::take_observation(std::int64_t i, std::int64_t row) {
 template <typename Real>
 void FusedBlock<Real>::forward(std::int64_t samples) {
   network_.forward(samples);
-  actions_.forward(network_.head(), samples);
+  actions_.forward(network_.head(), network_.latent(), samples);
 }
 
 template <typename Real>

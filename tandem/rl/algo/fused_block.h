@@ -22,7 +22,7 @@
 namespace tandem::rl {
 
 /// Why FusedBlock<float> cannot stand for `policy` and autograd, in a clause; empty when it can: an MlpPolicy of
-/// float32 on the CPU, nothing of it frozen, with categorical, multi-categorical or normal actions.
+/// float32 on the CPU, nothing of it frozen.
 /// Looks at the policy as it is now: freezing a parameter or moving the policy later makes the answer stale.
 [[nodiscard]] std::string why_not_fused(const ActorCritic& policy);
 
@@ -53,9 +53,10 @@ class FusedBlock {
   /// observations and masks than of actions. It lives until the last take(). Throws InvariantError for columns of
   /// another kind.
   void begin(const ActedRows& rows);
-  /// Makes row `row` sample `i` of the next block, with its action, or its observation alone. Throw EnvError for an
-  /// observation that is out of the spec's bounds.
-  void take(std::int64_t i, std::int64_t row);
+  /// Makes row `row` sample `i` of the next block, with its action, or its observation alone. `draw`: which of
+  /// differentiate()'s draws the estimate of its entropy has, where it is an estimate; without one, entropy() is not
+  /// it. Throw EnvError for an observation that is out of the spec's bounds.
+  void take(std::int64_t i, std::int64_t row, std::int64_t draw = ActionGradient<Real>::kNoDraw);
   void take_observation(std::int64_t i, std::int64_t row);
   /// The first `samples` of the block: all of value(), log_prob() and entropy(), or value() alone.
   void forward(std::int64_t samples);
@@ -67,12 +68,13 @@ class FusedBlock {
 
   /// Goes forward and backward over `count` rows, row_of(0) to row_of(count - 1), a block at a time while their
   /// activations are in the cache, and overwrites the .grad of all parameters with the sums. slopes_of(row, sample) is
-  /// called for each row in this order.
+  /// called for each row in this order. Entropies that are estimates take their draws from model::current_generator().
   template <typename RowOf, typename SlopesOf>
   void differentiate(std::int64_t count, const RowOf& row_of, const SlopesOf& slopes_of) {
+    actions_.draw(count);
     for (std::int64_t first = 0; first < count; first += kBlock) {
       const std::int64_t samples = std::min(kBlock, count - first);
-      for (std::int64_t i = 0; i < samples; ++i) take(i, row_of(first + i));
+      for (std::int64_t i = 0; i < samples; ++i) take(i, row_of(first + i), first + i);
       forward(samples);
       for (std::int64_t i = 0; i < samples; ++i) {
         const BlockSlopes slopes = slopes_of(row_of(first + i), BlockSample{log_prob()[i], entropy()[i], value()[i]});

@@ -31,6 +31,15 @@ struct InDoubles : ActorCritic {
     if (policy_.trunk() != nullptr) x = layers(*policy_.trunk(), x);
     PolicyOutput output{.action_parameters = {layers(policy_.actor(), x)},
                         .value = layers(policy_.critic(), x).squeeze(-1)};
+    if (family() == ActionFamily::kStateDependentNoise) {
+      const auto& head = policy_.actor().layers().back();
+      const std::size_t last = policy_.actor().layers().size() - 1;
+      for (std::size_t i = 0; i < last; ++i) {
+        const auto& layer = policy_.actor().layers()[i];
+        x = activate(policy_.actor().options().activation, torch::linear(x, layer->weight, layer->bias));
+      }
+      output.action_parameters = {torch::linear(x, head->weight, head->bias), x.detach()};
+    }
     if (policy_.log_std().defined()) output.action_parameters.push_back(policy_.log_std());
     return output;
   }
@@ -63,6 +72,10 @@ inline std::shared_ptr<MlpPolicy> random_policy(int seed, std::mt19937& random) 
                          .trunks = below(2) == 0 ? Trunks::kSeparate : Trunks::kShared,
                          .log_std_init = -0.3,
                          .policy_gain = 0.7};
+  if (seed % 3 == 2) {
+    shape.family = std::array{ActionFamily::kNormal, ActionFamily::kStateDependentNoise,
+                              ActionFamily::kSquashedNormal}[static_cast<std::size_t>(seed / 3 % 3)];
+  }
   for (std::int64_t depth = below(4); depth > 0; --depth) shape.hidden.push_back(below(150) + 1);
   auto policy =
       std::make_shared<MlpPolicy>(spec, shape, at::detail::createCPUGenerator(static_cast<std::uint64_t>(seed)));
@@ -92,6 +105,9 @@ inline torch::Tensor random_mask(const Spec& spec, std::int64_t rows) {
   }
   return mask;
 }
+
+/// Whether the entropy is an estimate, whose draws are others in float32 than in float64.
+inline bool draws_entropy(const MlpPolicy& policy) { return policy.family() == ActionFamily::kSquashedNormal; }
 
 // The largest difference, over the largest number but at least 1.
 inline double difference(const torch::Tensor& got, const torch::Tensor& wanted) {

@@ -32,7 +32,8 @@ ActionGradient<Real>::ActionGradient(const MlpPolicy& policy, InstructionSet set
       entropy_(kBlock),
       of_log_std_(kBlock),
       log_std_sum_(action_size() * kPanel) {
-  TANDEM_CHECK(has(policy.family()), "no gradient of ", name_of(policy.family()), " actions");
+  if (policy.family() == ActionFamily::kStateDependentNoise) state_dependent_.emplace(log_std_, kernels_);
+  if (policy.family() == ActionFamily::kSquashedNormal) squashed_.emplace(action_size());
 }
 
 // Computes what all samples share: 1 / deviation, the constant of log_prob and the whole entropy, of a normal action.
@@ -40,6 +41,7 @@ template <typename Real>
 void ActionGradient<Real>::begin() {
   masks_ = Masks::kNone;
   if (!log_std_.defined()) return;
+  if (state_dependent_) return state_dependent_->begin();
   const Real* log_std = log_std_.const_data_ptr<Real>();
   log_norm_ = normal_entropy_ = 0;
   for (std::size_t i = 0; i < options_.size(); ++i) {
@@ -57,7 +59,13 @@ void ActionGradient<Real>::take(std::int64_t i, const std::int64_t* options) {
 }
 
 template <typename Real>
-void ActionGradient<Real>::take(std::int64_t i, const Real* components) {
+void ActionGradient<Real>::draw(std::int64_t count) {
+  if (squashed_) squashed_->draw(count);
+}
+
+template <typename Real>
+void ActionGradient<Real>::take(std::int64_t i, const Real* components, std::int64_t draw) {
+  if (squashed_) return squashed_->take(i, components, draw, taken_.data());
   for (std::int64_t c = 0; c < action_size(); ++c) taken_.data()[c * kBlock + i] = components[c];
 }
 
@@ -91,9 +99,11 @@ void ActionGradient<Real>::for_choices(Real* head, const Work& work) {
 
 // The choices of an action are independent: their log-probabilities and entropies add up.
 template <typename Real>
-void ActionGradient<Real>::forward(Real* head, std::int64_t samples) {
+void ActionGradient<Real>::forward(Real* head, const Real* latent, std::int64_t samples) {
   samples_ = padded(samples);
   std::fill_n(log_prob_.data(), samples_, Real{0});
+  if (state_dependent_)
+    return state_dependent_->forward(head, latent, taken_.data(), samples_, log_prob_.data(), entropy_.data());
   if (log_std_.defined()) return normal_forward(head);
   std::fill_n(entropy_.data(), samples_, Real{0});
   for_choices(head, [this](const ChoiceBlock<Real>& choice) {
@@ -104,6 +114,7 @@ void ActionGradient<Real>::forward(Real* head, std::int64_t samples) {
 
 template <typename Real>
 void ActionGradient<Real>::backward(Real* head, const Real* of_log_prob, const Real* of_entropy) {
+  if (state_dependent_) return state_dependent_->backward(head, of_log_prob, of_entropy);
   if (log_std_.defined()) return normal_backward(head, of_log_prob, of_entropy);
   for_choices(head, [&](const ChoiceBlock<Real>& choice) { kernels_.choose_back(choice, of_log_prob, of_entropy); });
 }
@@ -111,6 +122,8 @@ void ActionGradient<Real>::backward(Real* head, const Real* of_log_prob, const R
 // Component by component: the head's means become z, and log_prob the sum of -z^2 / 2. Then the constant is taken off.
 template <typename Real>
 void ActionGradient<Real>::normal_forward(Real* head) {
+  std::fill_n(entropy_.data(), samples_, static_cast<Real>(normal_entropy_));
+  if (squashed_) squashed_->forward(head, inverse_deviation_.data(), samples_, log_prob_.data(), entropy_.data());
   for (std::int64_t i = 0; i < action_size(); ++i) {
     kernels_.normal({.samples = samples_,
                      .inverse_deviation = inverse_deviation_[static_cast<std::size_t>(i)],
@@ -120,7 +133,6 @@ void ActionGradient<Real>::normal_forward(Real* head) {
   }
   const Real log_norm = static_cast<Real>(log_norm_);
   for (std::int64_t s = 0; s < samples_; ++s) log_prob_.data()[s] -= log_norm;
-  std::fill_n(entropy_.data(), samples_, static_cast<Real>(normal_entropy_));
 }
 
 template <typename Real>
@@ -134,6 +146,7 @@ void ActionGradient<Real>::normal_backward(Real* head, const Real* of_log_prob, 
                          of_log_prob, of_log_std_.data());
     // The entropy of a normal action is the sum of log_std and a constant, so its derivative is 1.
     for (std::int64_t s = 0; s < samples_; ++s) of_log_std_.data()[s] += of_entropy[s];
+    if (squashed_) squashed_->add_back(i, samples_, of_entropy, head + i * kBlock, of_log_std_.data());
     kernels_.add_columns(of_log_std_.data(), 1, samples_, log_std_sum_.data() + i * kPanel);
   }
 }
@@ -141,6 +154,7 @@ void ActionGradient<Real>::normal_backward(Real* head, const Real* of_log_prob, 
 template <typename Real>
 void ActionGradient<Real>::finish() {
   if (!log_std_.defined()) return;
+  if (state_dependent_) return state_dependent_->finish();
   write_lane_sums(log_std_sum_.data(), action_size(), gradient_memory<Real>(log_std_));
 }
 

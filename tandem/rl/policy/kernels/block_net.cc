@@ -143,6 +143,13 @@ Real* BlockNet<Real>::output(std::int64_t block) {
   return layers_.back().output.data() + layers_.back().at(block);
 }
 
+template <typename Real>
+const Real* BlockNet<Real>::last_input(const BlockInput<Real>& input, std::int64_t block) const {
+  if (layers_.size() == 1) return input.columns;
+  const Layer& before = layers_[layers_.size() - 2];
+  return before.output.data() + before.at(block);
+}
+
 // The numbers that the activation's slope is computed from: its argument, or its result.
 template <typename Real>
 Real* BlockNet<Real>::argument(Layer& layer, std::int64_t block) const {

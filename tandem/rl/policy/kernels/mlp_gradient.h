@@ -25,6 +25,8 @@
 #include "tandem/base/cpu.h"
 #include "tandem/rl/policy/kernels/block_net.h"
 #include "tandem/rl/policy/kernels/mlp_kernels.h"
+#include "tandem/rl/policy/kernels/squashed_entropy.h"
+#include "tandem/rl/policy/kernels/state_dependent_gradient.h"
 #include "tandem/rl/policy/mlp_policy.h"
 
 namespace tandem::rl {
@@ -47,6 +49,8 @@ class MlpGradient {
   void forward(std::int64_t samples);
   /// [head_size, kBlock]: logits or means, until they are overwritten with derivatives.
   [[nodiscard]] Real* head();
+  /// [features, kBlock]: what the actor's head is computed from.
+  [[nodiscard]] const Real* latent() { return actor_.last_input(shared(), 0); }
   /// [kBlock]: values, until they are overwritten with derivatives.
   [[nodiscard]] Real* value();
   /// Adds the block's part to the sums of gradients, from the derivatives that head() and value() hold now. Both must
@@ -93,34 +97,32 @@ extern template class MlpGradient<double>;
 ///       gradient.backward(head, of_log_prob, of_entropy);
 ///     gradient.finish();
 ///
-/// It serves categorical actions (of one or several choices, masks included) and normal ones whose log_std is a
-/// parameter. The distributions of model/distribution are the definition; results agree with them to rounding.
+/// It serves the actions of every family, masks included. The distributions of model/distribution are the definition;
+/// results agree with them to rounding. The entropy of squashed normal actions is estimated by draws, as theirs.
 template <typename Real>
 class ActionGradient {
  public:
-  /// Whether there are such loops for actions of a family.
-  [[nodiscard]] static bool has(ActionFamily family) {
-    return family == ActionFamily::kCategorical || family == ActionFamily::kMultiCategorical ||
-           family == ActionFamily::kNormal;
-  }
-
-  /// Throws ConfigError when this processor does not have `set`. has() must be true for the policy's family.
+  /// Throws ConfigError when this processor does not have `set`.
   ActionGradient(const MlpPolicy& policy, InstructionSet set);
 
   /// Takes log_std as it is now; the sum of its gradient begins at zero.
   void begin();
+  /// Draws for `count` samples, where the entropy is an estimate: take() gives each sample one of them.
+  void draw(std::int64_t count);
+  static constexpr std::int64_t kNoDraw = -1;
   /// Numbers of one action: its choices, or its components.
   [[nodiscard]] std::int64_t action_size() const { return static_cast<std::int64_t>(options_.size()); }
   /// Sets the action that was taken in sample `i` of the next block: action_size() options, or components.
   void take(std::int64_t i, const std::int64_t* options);
-  void take(std::int64_t i, const Real* components);
+  void take(std::int64_t i, const Real* components, std::int64_t draw = kNoDraw);
   /// Sets which options sample `i` of the next block had: head_size() bytes, non-zero where allowed. To be called for
   /// all samples of a block or for none.
   void allow(std::int64_t i, const std::uint8_t* mask);
 
-  /// Reads the policy's head for `samples` samples, [head_size, kBlock]. Fills log_prob() and entropy(), [kBlock] each,
-  /// and leaves in `head` what backward() needs.
-  void forward(Real* head, std::int64_t samples);
+  /// Reads the policy's head for `samples` samples, [head_size, kBlock], and for state-dependent noise the features
+  /// before it, [features, kBlock]. Fills log_prob() and entropy(), [kBlock] each, and leaves in `head` what backward()
+  /// needs.
+  void forward(Real* head, const Real* latent, std::int64_t samples);
   [[nodiscard]] const Real* log_prob() const { return log_prob_.data(); }
   [[nodiscard]] const Real* entropy() const { return entropy_.data(); }
   /// Turns `head` into derivatives with respect to what it was before forward(), of a loss whose derivatives with
@@ -157,6 +159,9 @@ class ActionGradient {
   AlignedArray<Real> of_log_std_;
   // [action_size, kPanel]: sums over the blocks, which finish() adds up.
   AlignedArray<Real> log_std_sum_;
+  // Of the families that have them.
+  std::optional<StateDependentGradient<Real>> state_dependent_;
+  std::optional<SquashedEntropy<Real>> squashed_;
 };
 
 extern template class ActionGradient<float>;
