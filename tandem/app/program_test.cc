@@ -219,6 +219,12 @@ TEST_F(ProgramTest, CheckFailsOnFaultsAloneAndSaysWhatItSaw) {
   EXPECT_EQ(run({"check", "Nowhere-v0"}).code, 2);
 }
 
+TEST_F(ProgramTest, DevicesThatAreNotThereAreOneFaultAlsoWhereShardsAreGiven) {
+  const Outcome refused = run({"train", "--env", "CartPole-v1", "--devices", "gpu:0", "--shards", "2"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("devices = gpu:0"), ::testing::Not(HasSubstr("shards = 2"))));
+}
+
 TEST_F(ProgramTest, AnEnvironmentThatFailsEndsTheRunWithItsName) {
   const Outcome nan = train("nan", "Nan-v0");
   EXPECT_EQ(nan.code, 3);

@@ -197,7 +197,8 @@ class Assembly {
                            : concat("shards: auto is ", *options_.shards, ", which ", replicas_,
                                     " replicas on their ranks can share"));
     } catch (const ConfigError& error) {
-      for (const std::string& fault : error.faults()) faults_.push_back(table_.fault("devices", fault));
+      of_devices_ = error.faults();
+      for (const std::string& fault : of_devices_) faults_.push_back(table_.fault("devices", fault));
     }
   }
 
@@ -314,7 +315,11 @@ class Assembly {
       try {
         check.run(options_);
       } catch (const ConfigError& error) {
-        for (const std::string& fault : error.faults()) faults_.push_back(table_.fault(check.key, fault));
+        for (const std::string& fault : error.faults()) {
+          // A check that counts replicas finds again what was wrong with the devices.
+          if (std::ranges::find(of_devices_, fault) == of_devices_.end())
+            faults_.push_back(table_.fault(check.key, fault));
+        }
         // Later checks ask the environment, which is not to be had.
         if (check.key == "env" || check.key == "env_options" || check.key == "env_wrappers") return;
       }
@@ -328,8 +333,9 @@ class Assembly {
   // from the weakest layer to the strongest
   std::vector<Setting> record_, file_, flags_;
   std::vector<std::string> faults_, notes_;
-  bool is_read_ = true;     // the file and the record
-  bool has_python_ = true;  // or needs none
+  std::vector<std::string> of_devices_;  // what is wrong with them, without the key
+  bool is_read_ = true;                  // the file and the record
+  bool has_python_ = true;               // or needs none
   int replicas_ = 1;
 };
 
