@@ -14,7 +14,7 @@ PREFIX ?= /usr/local
 SECONDS ?= 300
 RUN ?= runs/cartpole-$(shell date +%Y%m%d-%H%M%S)
 
-.PHONY: help train test parity bench bench-smoke count numbers check check-all build install fuzz test-asan test-gpu test-learn test-namespaces test-slow test-soak clean distclean
+.PHONY: help train test parity bench bench-smoke count numbers check check-all build install fuzz test-asan test-gpu gpu-day test-learn test-namespaces test-slow test-soak clean distclean
 
 help: ## this list (what a bare `make` does)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -76,6 +76,11 @@ test-gpu: ## the tests that need a CUDA device
 	@tools/bootstrap
 	@tools/build release tandem_gpu_tests
 	@tools/test release --label gpu
+
+gpu-day: ## all that can be tried on a CUDA device, within twenty minutes: one report that says what to mend first (ARGS="--only tests")
+	@tools/bootstrap
+	@tools/build release tandem tandem_gpu_tests
+	@tests/gpu/day/gpu_day.py $(ARGS)
 
 test-namespaces: ## the tests with two hosts, which are network namespaces of this machine (as root)
 	@tools/bootstrap

@@ -1,11 +1,13 @@
 """Trains with SAC or TD3 of rl-tools, compiled for the settings on the first call; training_line.py has the command
 line.
 
-The whole training is in C++, the environment gymnasium's. rl-tools has one environment at a time here, and its number
-of layers counts that of the outputs.
+The whole training is in C++, the environment gymnasium's, the products of matrices MKL's. rl-tools has one environment
+at a time here, and its number of layers counts that of the outputs.
 """
 
 import os
+
+os.environ["MKL_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"]  # before rl-tools takes one of its own choice
 
 import gymnasium
 import rltools

@@ -65,6 +65,12 @@ void check_observation(const Spec& spec, const Observation& observation) {
   }
 }
 
+Observation to_device(const Observation& observation, c10::Device device) {
+  Observation there;
+  for (const at::Tensor& leaf : observation) there.push_back(leaf.to(device));
+  return there;
+}
+
 // Lays out the features of all leaves, one behind the other, and keeps for each leaf the numbers that encoding needs.
 FlatFeatures::FlatFeatures(const Spec& spec) : spec_(as_policies_see(spec)) {
   for (const Leaf& leaf : spec_.observation) {

@@ -40,6 +40,9 @@ struct ActedRows {
 /// Throws ConfigError naming the leaf when `observation` is not [rows, ...] of `spec`, with one number of rows.
 void check_observation(const Spec& spec, const Observation& observation);
 
+/// The leaves on `device`, where a policy takes them; those that are there are not copied.
+[[nodiscard]] Observation to_device(const Observation& observation, c10::Device device);
+
 /// Turns an observation of any leaves into one float32 row of features, for networks that take vectors. Leaves follow
 /// each other in the order of the spec, each flattened:
 ///   float32  as it is, and float64 as float32, as policies see it

@@ -15,11 +15,13 @@
 namespace tandem::rl {
 namespace {
 
+c10::Device device_of(const DqnPolicy& policy) { return policy.parameters().front().device(); }
+
 // A module of the network's shape; TargetNetwork gives it its values.
 std::shared_ptr<ReturnNetwork> copy_of(DqnPolicy& policy, const NetworkOptions& networks, const DqnOptions& options) {
   at::Generator unused = at::detail::createCPUGenerator(0);
   auto copy = std::make_shared<ReturnNetwork>(policy.spec(), networks, options, unused);
-  copy->to(policy.parameters().front().device());
+  copy->to(device_of(policy));
   return copy;
 }
 
@@ -49,7 +51,8 @@ const float* EpsilonGreedy::values(const Observation& observation) {
   }
   const at::NoGradGuard no_grad;
   ReturnNetwork& network = policy_.network();
-  told_ = network.mean(network.forward(observation, noise ? &*noise : nullptr)).to(at::kCPU).contiguous();
+  const Observation there = to_device(observation, device_of(policy_));
+  told_ = network.mean(network.forward(there, noise ? &*noise : nullptr)).to(at::kCPU).contiguous();
   return told_.const_data_ptr<float>();
 }
 
@@ -73,7 +76,8 @@ void EpsilonGreedy::act(const Observation& observation, const at::Tensor& mask, 
 
 void EpsilonGreedy::evaluate(const Observation& observation, const at::Tensor& /*state*/, float* value) {
   const at::NoGradGuard no_grad;
-  const at::Tensor values = policy_.forward(observation).value.to(at::kCPU, at::kFloat).contiguous();
+  const Observation there = to_device(observation, device_of(policy_));
+  const at::Tensor values = policy_.forward(there).value.to(at::kCPU, at::kFloat).contiguous();
   std::copy_n(values.const_data_ptr<float>(), values.numel(), value);
 }
 

@@ -43,8 +43,7 @@ SequenceOutput ModuleActor::forward(const Observation& observation, const at::Te
   const bool was_training = policy_.is_training();
   if (was_training) policy_.eval();
   const c10::Device device = policy_.parameters().front().device();
-  Observation there;
-  for (const at::Tensor& leaf : observation) there.push_back(leaf.to(device));
+  const Observation there = to_device(observation, device);
   SequenceOutput result;
   if (recurrent_ != nullptr) {
     result = recurrent_->forward_sequences({.observation = there, .state = state.to(device), .start = {}});
