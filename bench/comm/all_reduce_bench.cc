@@ -1,5 +1,6 @@
-// Question: how long do the replicas of one process, the ranks of one host, and two ranks over TCP on loopback take to
-// sum a vector, in the group's own memory, against one thread that copies as many bytes?
+// Question: how long do the replicas of one process, the ranks of one host, also beside a busy process of nice 10, and
+// two ranks over TCP on loopback take to sum a vector, in the group's own memory, against one thread that copies as
+// many bytes?
 //
 // Time is that of the slowest member, from when all are there. The copy is a yardstick that no sum can undercut on one
 // core: it reads each byte once and writes it once.
@@ -10,6 +11,7 @@
 #include <memory>
 #include <vector>
 
+#include "bench/comm/busy_process.h"
 #include "bench/comm/rank_processes.h"
 #include "bench/timing.h"
 #include "tandem/base/text.h"
@@ -136,6 +138,15 @@ void run_tcp(const std::vector<std::int64_t>& sizes, Size size) {
   }
 }
 
+// Ranks that have a core each, of which one is busy with something else as well.
+void run_in_company(const std::vector<std::int64_t>& sizes, Size size) {
+  const BusyProcess company;
+  for (const std::int64_t bytes : sizes) {
+    const Samples samples(time_between_processes(Transport::kHost, 2, bytes, kSecondsOfACase, size));
+    print_case(concat("2 ranks in company x ", size_text(bytes)), 2, bytes, samples, size);
+  }
+}
+
 int run(Size size) {
   const std::vector<int> counts = size == Size::kSmoke ? std::vector{2, 3} : std::vector{2, 4};
   const std::vector<std::int64_t> sizes =
@@ -148,6 +159,7 @@ int run(Size size) {
       print_case(concat(ranks, " ranks x ", size_text(bytes)), ranks, bytes, samples, size);
     }
   }
+  run_in_company(size == Size::kSmoke ? sizes : std::vector{std::int64_t{8}, 4 * kKiB, 64 * kKiB}, size);
   run_tcp(size == Size::kSmoke ? sizes : std::vector{std::int64_t{8}, 4 * kMiB, 40 * kMiB}, size);
   for (const int replicas : counts) {
     for (const std::int64_t bytes : sizes) {

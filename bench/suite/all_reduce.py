@@ -19,8 +19,12 @@ class AllReduce(CompiledBench):
     unit = "us"
     better = Better.LOWER
     inside = ("tandem", "memcpy")
-    limits = {"2 ranks x 8 bytes": 10} if len(os.sched_getaffinity(0)) >= 2 else {}  # each rank has a core
-    targets = {"2 ranks x 4 MiB": {"gloo": 8}, "2 ranks x 40 MiB": {"gloo": 5, "memcpy": 1 / 1.5}}
+    limits = {"2 ranks x 8 bytes": 10, "4 ranks x 8 bytes": 15} if len(os.sched_getaffinity(0)) >= 2 else {}
+    targets = {
+        "2 ranks x 4 MiB": {"gloo": 8},
+        "2 ranks x 40 MiB": {"gloo": 5, "memcpy": 1 / 1.5},
+        **{f"2 ranks in company x {size}": {"gloo": 4} for size in ("8 bytes", "4 KiB", "64 KiB")},
+    }
 
     def contenders(self) -> list[Contender]:
         return self.with_peers(super().contenders(), {"gloo": self._gloo, "open mpi": self._open_mpi})

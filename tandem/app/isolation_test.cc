@@ -9,6 +9,7 @@
 
 #include "tandem/app/testing/native_algorithms.h"
 #include "tandem/base/process.h"
+#include "tandem/concurrency/cores.h"
 #include "tandem/rl/algo/impala/impala_options.h"
 
 namespace tandem::app {
@@ -23,7 +24,7 @@ TrainOptions python_run(const std::string& algo, std::int64_t shards) {
 }
 
 TEST(WorkersOfGroupTest, ShareTheCoresThatTheGroupsLeave) {
-  const int cores = available_cores();
+  const int cores = usable_cores().whole();
   EXPECT_EQ(workers_of_group(python_run("ppo", 1)), cores);
   EXPECT_EQ(workers_of_group(python_run("ppo", cores + 1)), 1);
   TrainOptions options = python_run("ppo", 2);
@@ -33,7 +34,7 @@ TEST(WorkersOfGroupTest, ShareTheCoresThatTheGroupsLeave) {
 
 // Each rollout worker has groups of its own, of each shard and split.
 TEST(WorkersOfGroupTest, CountTheGroupsOfAllRolloutWorkersAndSplits) {
-  const int cores = available_cores();
+  const int cores = usable_cores().whole();
   for (const char* algo : {"impala", "appo"}) {
     TrainOptions options = python_run(algo, 1);
     options.of<rl::ImpalaOptions>().workers = 1;
@@ -55,7 +56,7 @@ TEST(IsolationOfAtariTest, ThreadsShareTheCoresUnlessTheUserSaysHowMany) {
     const rl::EnvOptionTexts texts = isolation_of(options, 1)->task.options;
     return std::ranges::find(texts, "num_threads", &rl::EnvOptionTexts::value_type::first)->second;
   };
-  const int cores = available_cores();
+  const int cores = usable_cores().whole();
   EXPECT_EQ(threads(), std::to_string(cores));
   EXPECT_EQ(isolation_of(options, 1)->spin.limit.count(), 0);
   options.shards = cores;

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstring>
 #include <functional>
+#include <memory>
 
 #include "tandem/base/check.h"
 #include "tandem/base/equal_parts.h"
@@ -41,12 +42,17 @@ struct Posting {
 // How many collectives a member may have started and not finished.
 constexpr std::uint32_t kDepth = 256;
 
+// What the others look at while they wait has cache lines of its own, away from what the member writes meanwhile.
 struct alignas(64) MemberState {
+  explicit MemberState(int members) : patience(patience_among(members)) {}
+
   std::atomic<std::uint32_t> posted{0};    // collectives whose posting is visible
   std::atomic<std::uint32_t> finished{0};  // collectives whose work is done
-  std::array<Posting, kDepth> postings;
+  LastCore core;                           // where it posted last
+  alignas(64) std::array<Posting, kDepth> postings;
   alignas(64) std::atomic<bool> sleeps{false};  // in a wait
   std::atomic<bool> expire_requested{false};    // as if the deadline of that had passed
+  Patience patience;                            // its own
 };
 
 using Counter = std::atomic<std::uint32_t> MemberState::*;
@@ -63,11 +69,12 @@ bool reached(const std::atomic<std::uint32_t>& counter, std::uint32_t value) {
 // ticket, nobody reads them any more and the slot of the ring may be reused.
 class Exchange {
  public:
-  explicit Exchange(int size)
-      : members_(static_cast<std::size_t>(size)), listeners_(members_.size()), spin_(spin_budget_for(size)) {}
+  explicit Exchange(int size) : listeners_(static_cast<std::size_t>(size)) {
+    for (int rank = 0; rank < size; ++rank) members_.push_back(std::make_unique<MemberState>(size));
+  }
 
   [[nodiscard]] int size() const { return static_cast<int>(members_.size()); }
-  MemberState& member(int rank) { return members_[static_cast<std::size_t>(rank)]; }
+  MemberState& member(int rank) { return *members_[static_cast<std::size_t>(rank)]; }
   Listeners& listeners(int rank) { return listeners_[static_cast<std::size_t>(rank)]; }
 
   void signal(std::atomic<std::uint32_t>& counter, std::uint32_t value) {
@@ -75,13 +82,15 @@ class Exchange {
     event_.notify_all();
   }
 
-  // Waits, as member `rank`, until the chosen counter of every member has reached `value`. Spins for a short time,
+  // Waits, as member `rank`, until the chosen counter of every member has reached `value`. Looks for a short time,
   // since replicas mostly arrive together, and then sleeps.
   void wait_for_all(int rank, Counter counter, std::uint32_t value, Collective operation, const Limits& limits) {
-    for (MemberState& each : members_) {
-      const auto ready = [&] { return aborted_.load(std::memory_order_seq_cst) || reached(each.*counter, value); };
-      const WaitOutcome outcome =
-          spin_until(spin_, ready) ? WaitOutcome::kReady : sleep_and_ask(member(rank), ready, counter, value, limits);
+    for (const std::unique_ptr<MemberState>& each : members_) {
+      const auto ready = [&] { return aborted_.load(std::memory_order_seq_cst) || reached((*each).*counter, value); };
+      MemberState& me = member(rank);
+      const WaitOutcome outcome = me.patience.look(ready, [&] { return each->core.is_mine(); })
+                                      ? WaitOutcome::kReady
+                                      : sleep_and_ask(me, ready, counter, value, limits);
       if (aborted_.load(std::memory_order_seq_cst)) throw_aborted();
       if (outcome == WaitOutcome::kDeadline) fail_deadline(counter, value, operation);
       if (outcome == WaitOutcome::kStopped)
@@ -122,7 +131,7 @@ class Exchange {
     const auto sleep = [&](const Deadline& deadline) {
       me.expire_requested.store(false);
       const WaitOutcome outcome = event_.wait([&] { return ready() || me.expire_requested.load(); },
-                                              {.deadline = deadline, .stop = limits.stop}, {});
+                                              {.deadline = deadline, .stop = limits.stop});
       if (ready()) return WaitOutcome::kReady;
       return outcome == WaitOutcome::kStopped ? outcome : WaitOutcome::kDeadline;
     };
@@ -131,6 +140,7 @@ class Exchange {
       for (const int rank : missing(counter, value)) listeners(rank).ask();
     });
     me.sleeps.store(false);
+    me.patience.slept();
     return outcome;
   }
 
@@ -151,10 +161,9 @@ class Exchange {
     throw DeadlineExceeded(message);
   }
 
-  std::vector<MemberState> members_;
-  std::vector<Listeners> listeners_;  // by rank
+  std::vector<std::unique_ptr<MemberState>> members_;  // by rank, as listeners_
+  std::vector<Listeners> listeners_;
   EventCount event_;
-  const SpinBudget spin_;
   std::atomic<bool> aborted_{false};
   Mutex mutex_;
   std::string why_ TANDEM_GUARDED_BY(mutex_);
@@ -272,6 +281,7 @@ class LocalMember final : public Group {
     if (ticket - self_.finished.load() >= kDepth)
       throw ConfigError(concat("more than ", kDepth, " collectives started and not waited for; wait for the first"));
     self_.postings[ticket % kDepth] = std::move(posting);
+    self_.core.sign();
     exchange_->signal(self_.posted, ticket + 1);
     return ticket;
   }

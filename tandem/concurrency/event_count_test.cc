@@ -18,7 +18,7 @@ TEST(EventCountTest, ASleeperWakesWhenItsConditionIsNotified) {
   EventCount event;
   std::atomic<bool> flag{false};
   WaitOutcome outcome = WaitOutcome::kStopped;
-  std::jthread waiter([&] { outcome = event.wait([&] { return flag.load(); }, {}, {}); });
+  std::jthread waiter([&] { outcome = event.wait([&] { return flag.load(); }, {}); });
   await_sleepers(event, 1);
   flag.store(true);
   event.notify_all();
@@ -32,7 +32,7 @@ TEST(EventCountTest, AStopRequestWakesASleeper) {
   std::stop_source stop;
   WaitOutcome outcome = WaitOutcome::kReady;
   std::jthread waiter([&] {
-    outcome = event.wait([] { return false; }, Limits{.deadline = Deadline::infinite(), .stop = stop.get_token()}, {});
+    outcome = event.wait([] { return false; }, Limits{.deadline = Deadline::infinite(), .stop = stop.get_token()});
   });
   await_sleepers(event, 1);
   stop.request_stop();
@@ -43,8 +43,8 @@ TEST(EventCountTest, AStopRequestWakesASleeper) {
 TEST(EventCountTest, ADeadlineEndsTheWaitAndAConditionThatHoldsWinsOverIt) {
   EventCount event;
   const Limits past{.deadline = Deadline::after(1ms), .stop = {}};
-  EXPECT_EQ(event.wait([] { return false; }, past, {}), WaitOutcome::kDeadline);
-  EXPECT_EQ(event.wait([] { return true; }, past, {}), WaitOutcome::kReady);
+  EXPECT_EQ(event.wait([] { return false; }, past), WaitOutcome::kDeadline);
+  EXPECT_EQ(event.wait([] { return true; }, past), WaitOutcome::kReady);
 }
 
 TEST(EventCountTest, NoWakeUpIsLostBetweenManyThreads) {
@@ -56,7 +56,7 @@ TEST(EventCountTest, NoWakeUpIsLostBetweenManyThreads) {
     threads.emplace_back([&, t] {
       for (int round = 0; round < kRounds; ++round) {
         const int mine = round * kThreads + t;
-        ASSERT_EQ(event.wait([&] { return turn.load() == mine; }, {}, {}), WaitOutcome::kReady);
+        ASSERT_EQ(event.wait([&] { return turn.load() == mine; }, {}), WaitOutcome::kReady);
         turn.store(mine + 1);
         event.notify_all();
       }

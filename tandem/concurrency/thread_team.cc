@@ -12,7 +12,7 @@ std::vector<std::string> ThreadTeam::numbered(const std::string& name, int size)
 }
 
 ThreadTeam::ThreadTeam(std::string name, const std::vector<std::string>& threads, SpinBudget spin)
-    : name_(std::move(name)), spin_(spin) {
+    : name_(std::move(name)), spin_(spin), patience_(spin) {
   TANDEM_CHECK(!threads.empty(), "a team '", name_, "' without threads");
   try {
     for (int i = 0; i < std::ssize(threads); ++i) {
@@ -27,7 +27,7 @@ ThreadTeam::ThreadTeam(std::string name, const std::vector<std::string>& threads
 
 // A task that runs uses its caller's objects, so it has to end first.
 ThreadTeam::~ThreadTeam() {
-  if (running_.load()) finished_.wait_while(before_, spin_, Deadline::infinite());
+  if (running_.load()) finished_.wait_while(before_, patience_, Deadline::infinite());
   end();
 }
 
@@ -71,15 +71,15 @@ void ThreadTeam::wait() {
 // Waits for all tasks. Returns an empty text, or why the watch had to end the tasks.
 std::string ThreadTeam::await_tasks() {
   if (!watch_) {
-    finished_.wait_while(before_, spin_, Deadline::infinite());
+    finished_.wait_while(before_, patience_, Deadline::infinite());
     return {};
   }
-  while (finished_.wait_while(before_, spin_, watch_->next_look()) == before_) {
+  while (finished_.wait_while(before_, patience_, watch_->next_look()) == before_) {
     // An empty answer means that all is well until the next look.
     std::string why = watch_->look();
     if (why.empty()) continue;
     watch_->end(why);
-    if (finished_.wait_while(before_, spin_, Deadline::after(watch_->grace)) == before_) fail_hung(why);
+    if (finished_.wait_while(before_, patience_, Deadline::after(watch_->grace)) == before_) fail_hung(why);
     return why;
   }
   return {};
@@ -100,8 +100,9 @@ void ThreadTeam::fail_hung(const std::string& why) const {
 
 // A thread's loop: waits until round_ moves and runs the task. The last thread to finish wakes the caller.
 void ThreadTeam::serve(int index) {
+  Patience patience(spin_);
   for (std::uint32_t seen = 0;;) {
-    seen = round_.wait_while(seen, spin_, Deadline::infinite());
+    seen = round_.wait_while(seen, patience, Deadline::infinite());
     if (ending_.load(std::memory_order_relaxed)) return;
     work(index);
     if (busy_.fetch_sub(1, std::memory_order_acq_rel) == 1) {

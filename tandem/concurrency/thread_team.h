@@ -35,9 +35,10 @@ namespace tandem {
 
 class ThreadTeam {
  public:
-  /// Starts the threads "NAME 0" .. "NAME size-1". `spin` says how long they spin between tasks, and the caller during
-  /// a task. By default nobody spins unless all threads, the caller included, can have a core of their own. Throws
-  /// RunError when the system gives no thread; the threads that did start are joined before.
+  /// Starts the threads "NAME 0" .. "NAME size-1". `spin` says how long they usually look for the next task before they
+  /// sleep, and the caller for the end of a task; each learns from its own last waits (Patience). By default nobody
+  /// spins unless all threads, the caller included, can have a core of their own. Throws RunError when the system gives
+  /// no thread; the threads that did start are joined before.
   ThreadTeam(const std::string& name, int size, SpinBudget spin) : ThreadTeam(name, numbered(name, size), spin) {}
   ThreadTeam(const std::string& name, int size) : ThreadTeam(name, size, spin_budget_for(size + 1)) {}
   /// Starts one thread "NAME".
@@ -108,6 +109,7 @@ class ThreadTeam {
   // The workers come last, so that they are joined before the members that they use are gone.
   const std::string name_;
   const SpinBudget spin_;
+  Patience patience_;  // the caller's
   OnFailure on_failure_;
   std::optional<Watch> watch_;
   Failures failures_;

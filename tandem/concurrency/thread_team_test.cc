@@ -29,7 +29,7 @@ using namespace std::chrono_literals;
 class EndlessWait {
  public:
   void wait() {
-    (void)event_.wait([this] { return aborted_.load(); }, {}, {});
+    (void)event_.wait([this] { return aborted_.load(); }, {});
     throw GroupAborted("another member failed");
   }
   void abort() {

@@ -62,7 +62,7 @@ void WaitWord::wake_sleepers() { futex_wake_all(value_, FutexScope::kProcess); }
 // then reads sleepers_. All of it is sequentially consistent, so either the waiter sees the condition, or the notifier
 // sees the sleeper and moves epoch_, on which the waiter then does not sleep.
 void EventCount::notify_all() {
-  if (sleepers_.fetch_add(0, std::memory_order_seq_cst) == 0) return;
+  if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
   epoch_.fetch_add(1);
   epoch_.wake_all();
 }
@@ -87,7 +87,7 @@ WaitOutcome EventCount::sleep(const std::function<bool()>& ready, const Limits& 
       outcome = WaitOutcome::kDeadline;
       break;
     }
-    (void)epoch_.wait_while(epoch, SpinBudget{}, limits.deadline);
+    (void)epoch_.sleep_while(epoch, limits.deadline);
   }
   sleepers_.fetch_sub(1, std::memory_order_seq_cst);
   return outcome;

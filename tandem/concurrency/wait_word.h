@@ -1,16 +1,16 @@
-// concurrency/wait_word.h: a 32-bit word on which threads of this process wait for a change, first spinning, then
-// asleep; and the same for a condition over several atomics.
+// concurrency/wait_word.h: a 32-bit word on which threads of this process wait for a change, first looking, then
+// asleep; and the same, asleep only, for a condition over several atomics.
 //
 //   std::uint32_t seen = word.load();
-//   seen = word.wait_while(seen, spin, deadline);   // a waiter
-//   word.fetch_add(1);                              // whoever has news
+//   seen = word.wait_while(seen, patience, deadline);   // a waiter
+//   word.fetch_add(1);                                  // whoever has news
 //   word.wake_all();
 //
 // It is made of a futex, because std::atomic::wait has no deadline. Changing the word and waking are separate calls, so
 // a change that no thread sleeps for costs no system call.
 //
-//   events.wait([&] { return a.load() && b.load(); }, limits, spin);   // a waiter of an EventCount
-//   a.store(true);                                                      // a notifier
+//   events.wait([&] { return a.load() && b.load(); }, limits);   // a waiter of an EventCount
+//   a.store(true);                                                // a notifier
 //   events.notify_all();
 //
 // Threads: all. Destroy them only when nobody waits on them any more. Blocking: wait_while() until its deadline, wait()
@@ -50,10 +50,14 @@ class WaitWord {
 
   /// Blocks while the word is `old`, until the deadline. Returns the word, which is `old` only when the deadline
   /// passed.
-  std::uint32_t wait_while(std::uint32_t old, SpinBudget spin, const Deadline& deadline) {
-    if (spin_until(spin, [&] { return load() != old; })) return load();
-    return sleep_while(old, deadline);
+  std::uint32_t wait_while(std::uint32_t old, Patience& patience, const Deadline& deadline) {
+    if (patience.look([&] { return load() != old; })) return load();
+    const std::uint32_t now = sleep_while(old, deadline);
+    patience.slept();
+    return now;
   }
+  /// The same without a look: sleeps at once.
+  std::uint32_t sleep_while(std::uint32_t old, const Deadline& deadline);
 
   /// Wakes all sleepers. Call it after a change.
   void wake_all() {
@@ -64,22 +68,21 @@ class WaitWord {
   [[nodiscard]] int sleepers() const { return sleepers_.load(std::memory_order_relaxed); }
 
  private:
-  std::uint32_t sleep_while(std::uint32_t old, const Deadline& deadline);
   void wake_sleepers();
 
   std::atomic<std::uint32_t> value_;
-  std::atomic<int> sleepers_{0};
+  std::atomic<int> sleepers_{0};  // on the word's own cache line: whoever changes the word reads it next
 };
 
-/// Costs nearly nothing while no thread sleeps. A waiter first spins, since the event is usually a microsecond away,
-/// and then sleeps. The thread that makes the condition true calls notify_all() afterwards.
+/// Costs nearly nothing while no thread sleeps: notifiers only read, so no cache line travels between them. A waiter
+/// looks for a while, by a Patience of its own, and then waits here. The thread that makes the condition true calls
+/// notify_all() afterwards.
 class EventCount {
  public:
-  /// Waits until `ready()` holds, spinning first for `spin`. `ready` reads atomics and may be called often. A condition
-  /// that holds wins over a limit that has passed.
+  /// Sleeps until `ready()` holds, which reads atomics, sequentially consistent. A condition that holds wins over a
+  /// limit that has passed.
   template <typename Ready>
-  [[nodiscard]] WaitOutcome wait(Ready ready, const Limits& limits, SpinBudget spin) {
-    if (spin_until(spin, ready)) return WaitOutcome::kReady;
+  [[nodiscard]] WaitOutcome wait(Ready ready, const Limits& limits) {
     return sleep(std::function<bool()>(std::ref(ready)), limits);
   }
 
@@ -94,8 +97,9 @@ class EventCount {
   // Returns why the sleep ended; looks at `ready` before it sleeps and after each wake-up.
   WaitOutcome sleep(const std::function<bool()>& ready, const Limits& limits);
 
-  alignas(64) std::atomic<int> sleepers_{0};  // notify_all() reads it each time, so it has a cache line of its own
-  WaitWord epoch_;                            // counts the notifications that had a sleeper
+  alignas(64) std::atomic<int> sleepers_{
+      0};           // notify_all() reads it each time, so what its neighbours write stays away from it
+  WaitWord epoch_;  // counts the notifications that had a sleeper
 };
 
 }  // namespace tandem

@@ -11,6 +11,7 @@
 #include "tandem/base/text.h"
 #include "tandem/comm/layered_group.h"
 #include "tandem/comm/local_group.h"
+#include "tandem/concurrency/cores.h"
 #include "tandem/device/one_core.h"
 
 namespace tandem::learner {
@@ -46,6 +47,16 @@ std::string range_of(const sync::OverSteps& figure, std::int64_t steps) {
 std::shared_ptr<torch::nn::Module> on_device(std::shared_ptr<torch::nn::Module> module, c10::Device device) {
   if (module && !device.is_cpu()) module->to(device);
   return module;
+}
+
+// Where each replica's thread may run. Memory lies in the node of the thread that first touches it, and a replica's
+// thread makes all that it uses: parameters, gradients, environments, rollouts.
+std::vector<std::vector<int>> nodes_for(const std::vector<sync::Placement>& placements) {
+  cpu_set_t bound;
+  CPU_ZERO(&bound);
+  const bool is_on_cpu = std::ranges::all_of(placements, [](const auto& each) { return each.device.is_cpu(); });
+  if (!is_on_cpu || ::sched_getaffinity(0, sizeof(bound), &bound) != 0) return {};
+  return nodes_of_threads(static_cast<int>(placements.size()), cores_by_node(bound));
 }
 
 }  // namespace
@@ -96,6 +107,7 @@ ReplicaTeam::ReplicaTeam(const std::vector<sync::Placement>& placements, const T
       ranks_(ranks),
       lost_(ranks.lost()),
       groups_(comm::make_local_group(static_cast<int>(placements.size()))),
+      nodes_(nodes_for(placements)),
       members_(placements.size()),
       threads_(options.threads, static_cast<int>(placements.size())) {
   choose_matrix_kernels();
@@ -113,9 +125,10 @@ ReplicaTeam::~ReplicaTeam() = default;
 // On the replica's own thread, so that modules are built side by side. The group of this process becomes one of all
 // ranks before the replica is made.
 void ReplicaTeam::take_seat(const sync::Placement& placement, const BuildModule& build) {
+  const auto local = static_cast<std::size_t>(placement.local);
+  if (!nodes_.empty()) (void)bind_this_thread(nodes_[local]);
   device::use_one_core();
   const Limits limits = this->limits();
-  const auto local = static_cast<std::size_t>(placement.local);
   if (ranks_.size() > 1) {
     groups_[local] =
         comm::make_layered_group(std::move(groups_[local]), ranks_.group(), limits, comm::Names::kOfTheRun);

@@ -137,6 +137,7 @@ class ReplicaTeam {
   const Ranks ranks_;
   const std::stop_token lost_;  // ends all waits
   std::vector<std::unique_ptr<comm::Group>> groups_;
+  const std::vector<std::vector<int>> nodes_;  // cores of each replica's NUMA node; empty where nobody is bound
   std::vector<std::unique_ptr<Seat>> members_;
   ThreadTeam threads_;  // last: joined before what its threads use is gone
 };

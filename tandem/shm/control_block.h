@@ -39,8 +39,8 @@ inline constexpr std::size_t kInlineBytes = 1024;
 ///
 /// The lowest bit of the counter's word says "closed", so that a close cannot slip in between a waiter's look and its
 /// sleep. Counts have 31 bits and wrap around; a waiter must not be 2^30 behind. Threads: all, in any process that has
-/// mapped it. Where a counter has an owner, only the owner calls advance(). Blocking: spin() for its budget, and
-/// sleep() until its deadline.
+/// mapped it. Where a counter has an owner, only the owner calls advance(). Blocking: look() for as long as its
+/// patience says, and sleep() until its deadline.
 class SharedCounter {
  public:
   /// kReached wins over kClosed where both hold, as a collective that all ranks completed stays completed.
@@ -62,9 +62,10 @@ class SharedCounter {
     wake();
   }
 
-  /// Spins until the counter has reached `count` or is closed, at most for the budget. Returns whether it is so.
-  [[nodiscard]] bool spin(std::uint32_t count, SpinBudget budget) const {
-    return spin_until(budget, [&] { return is_over(load(), count); });
+  /// Looks until the counter has reached `count` or is closed, or patience ends. Returns whether it is so.
+  template <typename SharesCore>
+  [[nodiscard]] bool look(std::uint32_t count, Patience& patience, const SharesCore& shares_core) const {
+    return patience.look([&] { return is_over(load(), count); }, shares_core);
   }
   /// Sleeps until the counter has reached `count` or is closed, at most until the deadline. When `hurried` is set and
   /// wake() is called, the sleep ends as if the deadline had passed. A count that was reached wins over the other
@@ -212,12 +213,14 @@ inline constexpr std::uint64_t kSlots = 2 * kDepth;
 /// own.
 struct alignas(64) RankBlock {
   SharedCounter posted;                    // collectives whose posting can be read
+  LastCore core;                           // where the rank posted last, or woke up after that
   alignas(64) SharedCounter finished;      // collectives of which this rank has done its part
   std::atomic<std::int64_t> last_sign{0};  // when it last posted or finished one: nanoseconds of the steady clock
   std::atomic<bool> left{false};           // the rank destroyed its group and did not die
   std::array<char, 1200> why_left{};       // its reason, if it gave one: written once, before `left`
   std::int32_t process = 0;
   cpu_set_t cores{};  // the cores that the rank may run on
+  double quota = 0;   // of processor time, in cores (UsableCores)
   Closing closing;    // valid when the group says that this rank closed it
   alignas(64) std::array<Posting, kSlots> postings;
   alignas(64) std::array<std::array<std::byte, kInlineBytes>, kSlots> slots;

@@ -6,6 +6,7 @@
 
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/concurrency/cores.h"
 #include "tandem/shm/lifeline_watch.h"
 #include "tandem/shm/socket.h"
 
@@ -20,6 +21,7 @@ struct Hello {
   std::uint64_t version = kVersion;
   std::int32_t rank = 0, size = 0, process = 0;
   cpu_set_t cores{};
+  double quota = 0;
 };
 
 // Rank 0's answer. It comes with the region and all lifelines, or says why the group does not come about.
@@ -48,6 +50,7 @@ std::string socket_name(const MeetingOptions& options) { return concat("tandem/"
 Hello hello_of(const MeetingOptions& options) {
   Hello hello{.rank = options.rank, .size = options.size, .process = ::getpid()};
   ::sched_getaffinity(0, sizeof(hello.cores), &hello.cores);
+  hello.quota = usable_cores().quota;
   return hello;
 }
 
@@ -55,6 +58,7 @@ void introduce(const Hello& hello, Region& region) {
   RankBlock& block = region.control().rank(hello.rank);
   block.process = hello.process;
   block.cores = hello.cores;
+  block.quota = hello.quota;
 }
 
 // A connection to rank 0, and the rank at its other end once that has said who it is.

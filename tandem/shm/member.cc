@@ -14,13 +14,18 @@
 namespace tandem::shm {
 namespace {
 
-// Counts the cores of all ranks together, since ranks that are bound to one core each see only their own. The answer is
-// the same on all ranks.
+// Counts the cores of all ranks together, since ranks that are bound to one core each see only their own. Their quota
+// of time is one for all, as the ranks of a host are in one container. The answer is the same on all ranks.
 int cores_of(ControlBlock& control) {
   cpu_set_t cores;
   CPU_ZERO(&cores);
-  for (int rank = 0; rank < control.size; ++rank) CPU_OR(&cores, &cores, &control.rank(rank).cores);
-  return CPU_COUNT(&cores);
+  UsableCores usable;
+  for (int rank = 0; rank < control.size; ++rank) {
+    CPU_OR(&cores, &cores, &control.rank(rank).cores);
+    usable.quota = std::min(usable.quota, control.rank(rank).quota);
+  }
+  usable.bound = CPU_COUNT(&cores);
+  return usable.whole();
 }
 
 std::uint32_t count_after(std::uint64_t ticket) { return static_cast<std::uint32_t>(ticket + 1); }
@@ -67,8 +72,8 @@ Member::Member(Meeting meeting, OnClose on_close, OnCall on_call)
       names_(std::move(meeting.names)),
       on_close_(std::move(on_close)),
       cores_(cores_of(control_)),
-      spin_(cores_ >= size_ ? SpinBudget{std::chrono::microseconds(50)} : SpinBudget{}),
       has_gates_(cores_ < size_),
+      patience_(patience_among(size_, cores_)),
       arena_(std::make_shared<Arena>(region_, rank_)),
       scratch_(static_cast<std::size_t>(size_) * kInlineBytes),
       arrays_(static_cast<std::size_t>(size_)),
@@ -226,6 +231,7 @@ std::uint64_t Member::next() const {
 // The gate comes before the counter: a rank whose counter has moved has arrived at the gate for certain.
 bool Member::post(const Posting& posting) {
   block(rank_).posting(posted_) = posting;
+  block(rank_).core.sign();
   sign();
   const std::uint64_t ticket = posted_++;
   const bool came_last = has_gates_ && control_.all_posted.arrive(ticket, static_cast<std::uint64_t>(size_));
@@ -258,14 +264,17 @@ void Member::say_finished(std::uint64_t ticket) {
 
 // Without gates the ranks are waited for in turn; usually all have come when the first one is looked at.
 void Member::await(SharedCounter RankBlock::*counter, Gate& gate, std::uint64_t ticket, const Limits& limits) {
+  const auto look_or_sleep = [&](SharedCounter& waited_for, const auto& shares_core) {
+    const std::uint32_t count = count_after(ticket);
+    if (waited_for.look(count, patience_, shares_core) && waited_for.has_reached(count)) return;
+    sleep(counter, waited_for, ticket, limits);
+  };
   if (has_gates_) {
-    if (!gate.opened().has_reached(count_after(ticket))) sleep(counter, gate.opened(), ticket, limits);
+    look_or_sleep(gate.opened(), [] { return true; });
     return;
   }
   for (int rank = 0; rank < size_; ++rank) {
-    SharedCounter& waited_for = block(rank).*counter;
-    if (waited_for.spin(count_after(ticket), spin_) && waited_for.has_reached(count_after(ticket))) continue;
-    sleep(counter, waited_for, ticket, limits);
+    look_or_sleep(block(rank).*counter, [&] { return block(rank).core.is_mine(); });
   }
 }
 
@@ -309,6 +318,8 @@ SharedCounter::Outcome Member::sleep_and_call(SharedCounter RankBlock::*counter,
         hurried_.store(false);
       });
   sleep_on(nullptr);
+  patience_.slept();
+  block(rank_).core.sign();
   return outcome;
 }
 

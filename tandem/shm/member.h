@@ -17,12 +17,13 @@
 // copied there and back.
 //
 // Threads: one; abort() and expire() may be called from any.
-// Blocking: an operation waits for the other ranks until its limits. If each rank can have a core of its own, a wait
-// spins a little and then sleeps; otherwise it sleeps at a gate. A peer that died or left ends a wait at once. At the
-// deadline the missing ranks are called first, if `limits` give them time to answer. Errors: PeerLost,
-// DeadlineExceeded, RunError (ranks came with different collectives) and GroupAborted. Each message says what every
-// rank did last. The first error closes the group for all ranks and for ever: pending and later waits throw, except for
-// collectives that all ranks had completed. The memory that the operation wrote to then holds garbage.
+// Blocking: an operation waits for the other ranks until its limits. A wait looks a little and then sleeps
+// (concurrency/spin.h): for each other rank in turn, or at a gate if there is no core for each rank. A peer that died
+// or left ends a wait at once. At the deadline the missing ranks are called first, if `limits` give them time to
+// answer. Errors: PeerLost, DeadlineExceeded, RunError (ranks came with different collectives) and GroupAborted. Each
+// message says what every rank did last. The first error closes the group for all ranks and for ever: pending and later
+// waits throw, except for collectives that all ranks had completed. The memory that the operation wrote to then holds
+// garbage.
 #pragma once
 #include <array>
 #include <atomic>
@@ -166,9 +167,9 @@ class Member {
   const std::vector<int> names_;
   const OnClose on_close_;
   std::atomic<bool> told_{false};
-  const int cores_;  // how many the ranks may run on, the same number on all of them
-  const SpinBudget spin_;
-  const bool has_gates_;  // on all ranks: where spinning would only keep others from their core
+  const int cores_;       // how many the ranks may run on, the same number on all of them
+  const bool has_gates_;  // on all ranks: where they have no core each
+  Patience patience_;     // of the one thread that waits
   std::uint64_t posted_ = 0, finished_ = 0;
   Mutex sleeping_;
   SharedCounter* sleeping_on_ TANDEM_GUARDED_BY(sleeping_) = nullptr;  // null outside of waits

@@ -20,7 +20,7 @@
 #include "tandem/comm/store/replacement.h"
 #include "tandem/comm/store/run_store.h"
 #include "tandem/comm/store/store.h"
-#include "tandem/concurrency/spin.h"
+#include "tandem/concurrency/cores.h"
 #include "tandem/net/sockets.h"
 
 namespace tandem::app {
@@ -104,7 +104,7 @@ ExitCode run_command(const LaunchCommand& command) {
     };
     // Ranks that each compute on all cores keep each other waiting. Who sets the variable knows better.
     if (std::getenv("OMP_NUM_THREADS") == nullptr)  // NOLINT(concurrency-mt-unsafe): nobody sets variables
-      all.push_back(concat("OMP_NUM_THREADS=", std::max(1, available_cores() / ranks)));
+      all.push_back(concat("OMP_NUM_THREADS=", std::max(1, usable_cores().whole() / ranks)));
     return all;
   };
   return static_cast<ExitCode>(supervise(command.options, variables, {}, witness));  // a rank's own, or 130

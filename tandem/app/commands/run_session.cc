@@ -24,9 +24,11 @@
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/error.h"
 #include "tandem/base/json_reader.h"
+#include "tandem/base/summation_tree.h"
 #include "tandem/base/text.h"
 #include "tandem/base/version.h"
 #include "tandem/comm/store/launcher_environment.h"
+#include "tandem/concurrency/cores.h"
 #include "tandem/device/device_set.h"
 #include "tandem/model/files/checkpoint_store.h"
 #include "tandem/rl/env/python/python_envs.h"
@@ -180,6 +182,13 @@ Surroundings surroundings_of(const rl::EnvRegistry& environments, int ranks, Ins
   };
   surroundings.default_shards = [ranks](const std::string& devices) -> std::int64_t {
     return sync::default_shards(ranks, static_cast<int>(device::parse_device_set(devices).size()));
+  };
+  surroundings.replicas_here = [ranks](std::int64_t shards) {
+    const int ranks_here = comm::launcher_environment().local_size.value_or(ranks);
+    int fewest = static_cast<int>(shards);  // that fall to a rank
+    for (int rank = 0; rank < ranks; ++rank)
+      fewest = std::min(fewest, subtree_of(static_cast<int>(shards), ranks, rank).size());
+    return std::clamp(usable_cores().whole() / std::max(1, ranks_here), 1, std::max(1, fewest));
   };
   surroundings.choose_torso = [&environments](const TrainOptions& options) {
     const rl::EnvRegistry known = environments_of(environments, options);

@@ -25,7 +25,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/store/launcher_environment.h"
-#include "tandem/concurrency/spin.h"
+#include "tandem/concurrency/cores.h"
 #include "tandem/device/device_set.h"
 
 namespace tandem::app {
@@ -64,7 +64,7 @@ void require_no_call_options(const std::vector<Setting>& flags) {
 Machine machine_for(const TrainOptions& given) {
   const std::vector<c10::Device> named = device::parse_device_set(given.devices);
   const auto replicas = static_cast<std::int64_t>(named.size());
-  Machine machine{.cores = available_cores(), .devices = {{given.devices, replicas}}};
+  Machine machine{.cores = usable_cores().whole(), .devices = {{given.devices, replicas}}};
   const std::int64_t most = named.front().is_cuda() ? replicas : machine.cores;
   const auto add = [&](std::int64_t count) {
     if (count == replicas) return;
@@ -246,7 +246,8 @@ TuneFindings tune(const TuneCommand& command, const Configuration& given, Candid
   const StopSignals signals([&folder] { folder.remove(); });
   ProgressLine progress;
   const Tuning tuning{environments, signals, folder, progress, given.options.quiet};
-  TuneFindings findings{.work = work_text(given.options), .cores = available_cores(), .rounds = command.options.rounds};
+  TuneFindings findings{
+      .work = work_text(given.options), .cores = usable_cores().whole(), .rounds = command.options.rounds};
   tuning.say(concat("finding out how many steps take ", command.options.seconds, " s"));
   const std::optional<std::int64_t> env_steps = tuning.steps_in(given, command.options.seconds);
   findings.env_steps = env_steps.value_or(0);

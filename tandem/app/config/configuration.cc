@@ -6,6 +6,7 @@
 
 #include <utility>
 
+#include "tandem/app/config/auto_devices.h"
 #include "tandem/app/config/policy_keys.h"
 #include "tandem/app/config/presets.h"
 #include "tandem/app/config/yaml_text.h"
@@ -78,9 +79,7 @@ class Assembly {
   }
 
   void assign() {
-    append(faults_, table_.assign(record_));
-    append(faults_, table_.assign(file_));
-    append(faults_, table_.assign(flags_));
+    for (const auto* layer : {&record_, &file_, &flags_}) append(faults_, table_.assign(*layer));
   }
 
   // Adds a fault for each setting of Lifetime::kRun that differs from the one that the run began with.
@@ -133,6 +132,7 @@ class Assembly {
     resolve_plugins();
     resolve_python();
     resolve_counts_of_rank();
+    resolve_devices(options_, table_, surroundings_, {faults_, notes_});
     resolve_shards();
     fit_shipped_counts();
     resolve_instructions();

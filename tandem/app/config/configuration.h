@@ -52,6 +52,8 @@ struct Surroundings {
   /// Returns the value of `shards: auto`. Not given: one shard for each replica.
   /// Called only when `shards` is not given.
   std::function<std::int64_t(const std::string& devices)> default_shards = {};
+  /// Replicas of this rank that `devices: cpu:auto` makes where all ranks share `shards`. Not given: 1.
+  std::function<int(std::int64_t shards)> replicas_here = {};
   int ranks = 1;  // that the run starts on
   /// The value of `instructions: auto`: the most that the processors of all ranks have.
   InstructionSet instructions = detect_instruction_set();
@@ -96,9 +98,9 @@ struct Configuration {
 /// Empty when all options go together. Stops at no fault, but rules about faulty keys are skipped.
 [[nodiscard]] std::vector<std::string> rule_faults(const TrainOptions& options, const OptionTable& table, int replicas);
 
-/// The configuration of a new run, or of one that goes on. `shards: auto` becomes the number of replicas. Reads file
-/// and record, applies the layers, then checks rules and surroundings. Throws ConfigError with all faults of all layers
-/// at once.
+/// The configuration of a new run, or of one that goes on. `shards: auto` becomes the number of replicas; with
+/// `devices: cpu:auto` a number that the machine has no say in, and the replicas follow it. Reads file and record,
+/// applies the layers, then checks rules and surroundings. Throws ConfigError with all faults of all layers at once.
 [[nodiscard]] Configuration configure(const ConfigSources& sources, const Surroundings& surroundings);
 
 /// In what `now` is another run than the one whose config.yaml was `recorded`: options of Lifetime kRun, a sentence

@@ -87,7 +87,9 @@ void add_run_options(OptionTable& table, TrainOptions& options) {
       .within(1, kLargestInteger)
       .flag("--total-steps");
   run.add("seed", options.seed, "Decides every random number of the run.").within(0, kLargestInteger).flag("--seed");
-  part.add("devices", options.devices, "Where the replicas run: cpu:2, cuda:0,1.").flag("--devices");
+  part.add("devices", options.devices,
+           "Where the replicas run: cpu:2, cuda:0,1; cpu:auto, one on each core that this process may use.")
+      .flag("--devices");
   run.add("shards", options.shards, "Units that the batch is cut into; they, not the devices, decide the numbers.")
       .within(1, kLargestCount)
       .absent_as("auto")

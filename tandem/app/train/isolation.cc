@@ -12,6 +12,7 @@
 #include "tandem/base/last_word.h"
 #include "tandem/base/process.h"
 #include "tandem/base/text.h"
+#include "tandem/concurrency/cores.h"
 #include "tandem/concurrency/spin.h"
 #include "tandem/device/device_set.h"
 #include "tandem/rl/env/isolated/several_workers.h"
@@ -58,7 +59,7 @@ std::uint64_t files_of_rank_with_workers(const TrainOptions& options, int ranks)
 // Those with which a worker steps its environments: of Atari its share of the cores.
 int threads_of_worker(const TrainOptions& options) {
   if (!rl::steps_by_threads(options.env)) return 1;
-  return std::max(1, available_cores() / (groups_of_all_ranks(options) * workers_of_group(options)));
+  return std::max(1, usable_cores().whole() / (groups_of_all_ranks(options) * workers_of_group(options)));
 }
 
 // Each waits for another one: replicas for workers, and workers for replicas. All ranks may be on this host.
@@ -81,7 +82,7 @@ int workers_of_group(const TrainOptions& options) {
   if (!rl::is_python_env(options.env)) return 1;
   if (options.env_workers) return static_cast<int>(*options.env_workers);
   if (rl::steps_by_threads(options.env)) return 1;
-  return std::max(1, available_cores() / groups_of_all_ranks(options));
+  return std::max(1, usable_cores().whole() / groups_of_all_ranks(options));
 }
 
 std::optional<rl::IsolationOptions> isolation_of(const TrainOptions& options, int ranks) {

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "tandem/concurrency/cores.h"
 #include "tandem/shm/lifeline_watch.h"
 #include "tandem/shm/meeting.h"
 
@@ -21,6 +22,7 @@ inline std::vector<Meeting> meet_in_process(int size) {
     Lifeline lifeline = make_lifeline();
     region->control().rank(rank).process = rank + 1000;
     ::sched_getaffinity(0, sizeof(cpu_set_t), &region->control().rank(rank).cores);
+    region->control().rank(rank).quota = usable_cores().quota;
     Meeting& mine = meetings[static_cast<std::size_t>(rank)];
     mine.rank = rank;
     for (int each = 0; each < size; ++each) mine.names.push_back(each);

@@ -1,0 +1,108 @@
+#include "tandem/concurrency/spin.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "tandem/concurrency/wait_word.h"
+
+namespace tandem {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr SpinBudget kUsual{50us};
+bool never() { return false; }
+
+void wait_in_vain(Patience& patience, Clock::duration slept) {
+  EXPECT_FALSE(patience.look(never));
+  std::this_thread::sleep_for(slept);
+  patience.slept();
+}
+
+TEST(SpinTest, MoreThreadsThanCoresDoNotSpin) {
+  EXPECT_GT(spin_budget_for(1).limit.count(), 0);
+  EXPECT_EQ(spin_budget_for(usable_cores().whole() + 1).limit.count(), 0);
+  EXPECT_FALSE(spin_until(SpinBudget{20us}, [] { return false; }));
+  int looks = 0;
+  EXPECT_TRUE(spin_until(SpinBudget{1h}, [&] { return ++looks == 100; }));
+}
+
+TEST(PatienceTest, WhatIsDueAtOnceChangesNothing) {
+  Patience patience(kUsual);
+  EXPECT_TRUE(patience.look([] { return true; }));
+  EXPECT_EQ(patience.budget().limit, kUsual.limit);
+}
+
+TEST(PatienceTest, LongWaitsMakeItLookLessAndLessAndOneThatIsOverInTimeTheUsualAgain) {
+  Patience patience(kUsual);
+  for (int i = 0; i < 10; ++i) wait_in_vain(patience, 2ms);
+  EXPECT_EQ(patience.budget().limit, kUsual.limit / 16);
+  // The first looks, which cost no look at the clock, teach nothing.
+  int looks = 0;
+  ASSERT_TRUE(patience.look([&] { return ++looks > 16; }));
+  EXPECT_GE(patience.budget().limit, kUsual.limit);
+}
+
+// A thread that slept for a short time may have been waited for by one that sleeps as well: somebody has to look longer
+// than a wake-up takes, or all sleep at every wait.
+TEST(PatienceTest, AShortSleepMakesItLookLonger) {
+  Patience patience(SpinBudget{20ms});  // any sleep below 400 ms is short then
+  wait_in_vain(patience, 0ms);
+  EXPECT_EQ(patience.budget().limit, 80ms);
+}
+
+TEST(PatienceTest, WithoutABudgetItOnlyGlances) {
+  Patience patience(SpinBudget{});
+  int looks = 0;
+  EXPECT_FALSE(patience.look([&] { return ++looks < 0; }));
+  EXPECT_LT(looks, 100);
+  patience.slept();
+  EXPECT_EQ(patience.budget().limit.count(), 0);
+}
+
+// The other one can only come when it gets the core. It would get it at the end of a time slice, too, so what is tested
+// is that the answer is asked for.
+TEST(PatienceTest, AWaiterOnTheCoreOfTheOneThatItWaitsForGivesItUp) {
+  Patience patience(SpinBudget{1min});
+  LastCore core;
+  EXPECT_FALSE(core.is_mine()) << "nobody has said where it is";
+  std::atomic<bool> is_done{false};
+  int asked = 0;
+  std::jthread other([&] { is_done.store(true); });
+  EXPECT_TRUE(patience.look([&] { return is_done.load() && asked > 0; }, [&] { return ++asked > 0; }));
+  EXPECT_GT(asked, 0);
+  std::jthread bound([&core] {
+    ASSERT_TRUE(bind_this_thread({::sched_getcpu()}));
+    core.sign();
+    EXPECT_TRUE(core.is_mine());
+  });
+}
+
+// Many threads of all kinds of patience, with more and with fewer of them than cores, hand a turn round.
+TEST(PatienceTest, NoTurnIsLostBetweenManyThreads) {
+  constexpr std::uint32_t kThreads = 6, kRounds = 500;
+  for (const int cores : {1, 64}) {
+    WaitWord turn;
+    std::vector<std::jthread> threads;
+    for (std::uint32_t thread = 0; thread < kThreads; ++thread) {
+      threads.emplace_back([&turn, thread, cores] {
+        Patience patience = patience_among(static_cast<int>(kThreads), cores);
+        for (std::uint32_t mine = thread; mine < kThreads * kRounds; mine += kThreads) {
+          for (std::uint32_t seen = turn.load(); seen != mine;)
+            seen = turn.wait_while(seen, patience, Deadline::infinite());
+          turn.fetch_add(1);
+          turn.wake_all();
+        }
+      });
+    }
+    threads.clear();
+    EXPECT_EQ(turn.load(), kThreads * kRounds);
+  }
+}
+
+}  // namespace
+}  // namespace tandem
