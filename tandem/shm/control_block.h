@@ -21,6 +21,7 @@
 #include "tandem/base/clock.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/concurrency/cores.h"
 #include "tandem/concurrency/spin.h"
 #include "tandem/concurrency/wait_word.h"
 
@@ -256,6 +257,21 @@ struct ControlBlock {
     all_posted.close();
     all_finished.close();
     return is_first;
+  }
+
+  /// How many of the ranks can compute at the same time, the same answer on all of them. The cores of all ranks count
+  /// together, since ranks that are bound to one core each see only their own. Their quota of time is one for all, as
+  /// the ranks of a host are in one container.
+  [[nodiscard]] int whole_cores() {
+    cpu_set_t cores;
+    CPU_ZERO(&cores);
+    UsableCores usable;
+    for (int each = 0; each < size; ++each) {
+      CPU_OR(&cores, &cores, &rank(each).cores);
+      usable.quota = std::min(usable.quota, rank(each).quota);
+    }
+    usable.bound = CPU_COUNT(&cores);
+    return usable.whole();
   }
 
   /// The number of bytes that a group of `ranks` ranks needs.

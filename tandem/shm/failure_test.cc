@@ -132,6 +132,46 @@ TEST_P(FailureOn, AStoppedRankIsNamedAtTheDeadlineAndChangesNothingWhenItIsConti
   }
 }
 
+// Sums so often, checked, and says when it is under way and when it is done.
+void sum_often(Member& member, const Voice& voice, int rounds) {
+  for (int round = 0; round < rounds; ++round) {
+    float mine = static_cast<float>(member.rank() + round);
+    member.finish_all_reduce(member.start_all_reduce(&mine, 1, kFloat32), within(60s));
+    const int ranks = member.size();
+    TANDEM_CHECK(mine == static_cast<float>(ranks * round + ranks * (ranks - 1) / 2), "round ", round);
+    member.barrier(within(60s));
+    if (round == 3) voice.say("summing ");
+  }
+  voice.say("done");
+}
+
+TEST_P(FailureOn, RanksThatWaitForAStoppedOneGoOnWithItWhenItIsContinued) {
+  const std::string key = unique_key("continue");
+  ProcessWorld world(3, [&](int rank, const Voice& voice) {
+    bind_to(GetParam());
+    Member member = join(rank, 3, key);
+    sum_often(member, voice, 3000);
+  });
+  ASSERT_TRUE(world.hears(1, "summing"));
+  for (int stop = 0; stop < 3; ++stop) {
+    world.signal(1, SIGSTOP);
+    std::this_thread::sleep_for(5ms);  // the others look for a while, and then sleep
+    world.signal(1, SIGCONT);
+  }
+  EXPECT_THAT(world.outcomes(), Each("summing done"));
+}
+
+// They find it out by the core that each of them writes down, since no gate was made for them.
+TEST(FailureTest, RanksThatMetWithACoreEachAndAreOnOneGiveItToEachOther) {
+  const std::string key = unique_key("together");
+  ProcessWorld world(2, [&](int rank, const Voice& voice) {
+    Member member = join(rank, 2, key);
+    bind_to(Cores::kOneForAll);
+    sum_often(member, voice, 3000);
+  });
+  EXPECT_THAT(world.outcomes(), Each("summing done"));
+}
+
 TEST(FailureTest, MoreRanksThanCoresProgress) {
   const std::string key = unique_key("crowd");
   constexpr int kRanks = 7;

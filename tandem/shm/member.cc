@@ -14,20 +14,6 @@
 namespace tandem::shm {
 namespace {
 
-// Counts the cores of all ranks together, since ranks that are bound to one core each see only their own. Their quota
-// of time is one for all, as the ranks of a host are in one container. The answer is the same on all ranks.
-int cores_of(ControlBlock& control) {
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  UsableCores usable;
-  for (int rank = 0; rank < control.size; ++rank) {
-    CPU_OR(&cores, &cores, &control.rank(rank).cores);
-    usable.quota = std::min(usable.quota, control.rank(rank).quota);
-  }
-  usable.bound = CPU_COUNT(&cores);
-  return usable.whole();
-}
-
 std::uint32_t count_after(std::uint64_t ticket) { return static_cast<std::uint32_t>(ticket + 1); }
 
 constexpr std::uint32_t kShown = 4;
@@ -71,7 +57,7 @@ Member::Member(Meeting meeting, OnClose on_close, OnCall on_call)
       size_(control_.size),
       names_(std::move(meeting.names)),
       on_close_(std::move(on_close)),
-      cores_(cores_of(control_)),
+      cores_(control_.whole_cores()),
       has_gates_(cores_ < size_),
       patience_(patience_among(size_, cores_)),
       arena_(std::make_shared<Arena>(region_, rank_)),

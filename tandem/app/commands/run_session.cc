@@ -160,6 +160,15 @@ void require_shards_for(const TrainOptions& options, int ranks) {
   }
 }
 
+// As many as this host's ranks have cores for, and as the shards of each rank allow.
+int replicas_here(int shards, int ranks) {
+  if (ranks > shards) return 1;  // require_shards_for() says what is wrong
+  int fewest = shards;
+  for (int rank = 0; rank < ranks; ++rank) fewest = std::min(fewest, subtree_of(shards, ranks, rank).size());
+  const int ranks_here = comm::launcher_environment().local_size.value_or(ranks);
+  return std::clamp(usable_cores().whole() / std::max(1, ranks_here), 1, fewest);
+}
+
 // Lists the checks of all algorithms, since the algorithm is not known yet; each runs only when it is the chosen one.
 void append_checks_of_algorithms(const rl::EnvRegistry& environments, int ranks, std::vector<OptionCheck>& checks) {
   for (const auto& algorithm : algorithms()) {
@@ -183,13 +192,7 @@ Surroundings surroundings_of(const rl::EnvRegistry& environments, int ranks, Ins
   surroundings.default_shards = [ranks](const std::string& devices) -> std::int64_t {
     return sync::default_shards(ranks, static_cast<int>(device::parse_device_set(devices).size()));
   };
-  surroundings.replicas_here = [ranks](std::int64_t shards) {
-    const int ranks_here = comm::launcher_environment().local_size.value_or(ranks);
-    int fewest = static_cast<int>(shards);  // that fall to a rank
-    for (int rank = 0; rank < ranks; ++rank)
-      fewest = std::min(fewest, subtree_of(static_cast<int>(shards), ranks, rank).size());
-    return std::clamp(usable_cores().whole() / std::max(1, ranks_here), 1, std::max(1, fewest));
-  };
+  surroundings.replicas_here = [ranks](std::int64_t shards) { return replicas_here(static_cast<int>(shards), ranks); };
   surroundings.choose_torso = [&environments](const TrainOptions& options) {
     const rl::EnvRegistry known = environments_of(environments, options);
     if (known.find_multi_agent(options.env) != nullptr) return rl::Torso::kAuto;  // each policy chooses its own
