@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <thread>
@@ -38,6 +40,16 @@ TEST(ProcessStatsTest, TimeSinceTheStartRunsAsTheClockDoes) {
   const double passed = seconds_since_process_start() - before;
   EXPECT_GE(passed, 0.049);
   EXPECT_LE(passed, seconds_since(start) + 0.001);
+}
+
+TEST(ProcessStatsTest, AForkedProcessHasAStartOfItsOwn) {
+  while (seconds_since_process_start() < 0.05) std::this_thread::sleep_for(10ms);
+  const Clock::time_point before = Clock::now();
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(seconds_since_process_start() <= seconds_since(before) + 0.02 ? 0 : 1);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(OpenFilesTest, TheLimitIsRaisedAsFarAsTheSystemLetsIt) {
