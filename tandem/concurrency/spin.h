@@ -100,18 +100,20 @@ class Patience {
   [[nodiscard]] bool look(const Done& done, const SharesCore& shares_core) {
     if (look_often(done)) return true;  // what is due at once costs no look at the clock
     began_ = Clock::now();
-    if (limit_.count() <= 0) return false;
+    if (limit_.count() <= 0 || sleeps_at_once()) return false;
     Clock::time_point now = began_;
-    bool is_done = false;
+    bool is_done = false, has_yielded = false;
     while (!is_done && now < began_ + limit_) {
       if (between_ == Between::kYield || shares_core()) {
         ::sched_yield();
+        has_yielded = true;
         is_done = done();
       } else {
         is_done = look_often(done);
       }
       now = Clock::now();
     }
+    if (has_yielded) learn_yielded(now - began_);
     if (is_done) learn_looked(now - began_);
     return is_done;
   }
@@ -130,6 +132,7 @@ class Patience {
   static constexpr int kMost = 4;    // times the usual
   static constexpr int kWorth = 20;  // times the usual: after a longer wait nobody is just being woken
   static constexpr int kLeast = 16;  // the least is this part of the usual
+  static constexpr int kMostSleeps = 256;
 
   template <typename Done>
   static bool look_often(const Done& done) {
@@ -138,6 +141,18 @@ class Patience {
       pause_core();
     }
     return false;
+  }
+  bool sleeps_at_once() { return sleeps_left_ > 0 && sleeps_left_-- > 0; }
+  // Whoever got the core kept it for long: a stranger, who takes his whole slice each time, or a member that computes,
+  // for which a sleep is as good. A thread that sleeps is let in sooner than one that yielded. So the next waits sleep
+  // at once, twice as many each time.
+  void learn_yielded(Clock::duration waited) {
+    if (waited <= kWorth * usual_) {
+      sleeps_after_ = 1;
+      return;
+    }
+    sleeps_left_ = sleeps_after_;
+    sleeps_after_ = std::min(2 * sleeps_after_, kMostSleeps);
   }
   // Goes back to the usual slowly, since a thread that sleeps at some waits lets others sleep again.
   void learn_looked(Clock::duration waited) {
@@ -154,6 +169,7 @@ class Patience {
   std::chrono::nanoseconds usual_;
   Between between_;
   std::chrono::nanoseconds limit_;
+  int sleeps_left_ = 0, sleeps_after_ = 1;  // waits that sleep at once; the value after the next yield in vain
   Clock::time_point began_{};
 };
 

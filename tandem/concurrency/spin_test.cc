@@ -82,6 +82,25 @@ TEST(PatienceTest, AWaiterOnTheCoreOfTheOneThatItWaitsForGivesItUp) {
   });
 }
 
+// Such as when a stranger has the core, who gives it back only at the end of his slice.
+TEST(PatienceTest, YieldsThatTakeLongMakeTheNextWaitsSleepAtOnceMoreOfThemEachTime) {
+  Patience patience(SpinBudget{10us}, Between::kYield);
+  const auto waits_that_sleep_at_once = [&] {
+    int waits = 0;
+    // The looks before the first yield are sixteen.
+    for (int looks = 0; looks < 17; ++waits) {
+      looks = 0;
+      (void)patience.look([&] {
+        if (++looks == 17) std::this_thread::sleep_for(2ms);
+        return false;
+      });
+    }
+    return waits - 1;
+  };
+  EXPECT_EQ(waits_that_sleep_at_once(), 0);
+  for (const int waits : {1, 2, 4}) EXPECT_EQ(waits_that_sleep_at_once(), waits);
+}
+
 // Many threads of all kinds of patience, with more and with fewer of them than cores, hand a turn round.
 TEST(PatienceTest, NoTurnIsLostBetweenManyThreads) {
   constexpr std::uint32_t kThreads = 6, kRounds = 500;
