@@ -109,7 +109,6 @@ class ThreadTeam {
   // The workers come last, so that they are joined before the members that they use are gone.
   const std::string name_;
   const SpinBudget spin_;
-  Patience patience_;  // the caller's
   OnFailure on_failure_;
   std::optional<Watch> watch_;
   Failures failures_;
@@ -122,6 +121,7 @@ class ThreadTeam {
   alignas(64) WaitWord round_;            // moves when there is a task, or the end
   alignas(64) std::atomic<int> busy_{0};  // threads that have not finished the task
   alignas(64) WaitWord finished_;         // moves when the last one has
+  alignas(64) Patience patience_;         // the caller's, who writes it while threads read what is above
   std::vector<std::unique_ptr<Worker>> workers_;
 };
 

@@ -213,12 +213,14 @@ inline constexpr std::uint64_t kSlots = 2 * kDepth;
 /// The part of the memory that one rank writes. Members that are written at different times lie on cache lines of their
 /// own.
 struct alignas(64) RankBlock {
-  SharedCounter posted;                    // collectives whose posting can be read
-  LastCore core;                           // where the rank posted last, or woke up after that
-  alignas(64) SharedCounter finished;      // collectives of which this rank has done its part
-  std::atomic<std::int64_t> last_sign{0};  // when it last posted or finished one: nanoseconds of the steady clock
-  std::atomic<bool> left{false};           // the rank destroyed its group and did not die
-  std::array<char, 1200> why_left{};       // its reason, if it gave one: written once, before `left`
+  SharedCounter posted;                // collectives whose posting can be read
+  LastCore core;                       // where the rank posted last, or woke up after that
+  alignas(64) SharedCounter finished;  // collectives of which this rank has done its part
+  // When it last posted or finished one: nanoseconds of the steady clock. Written often, and away from what others
+  // read.
+  alignas(64) std::atomic<std::int64_t> last_sign{0};
+  std::atomic<bool> left{false};      // the rank destroyed its group and did not die
+  std::array<char, 1200> why_left{};  // its reason, if it gave one: written once, before `left`
   std::int32_t process = 0;
   cpu_set_t cores{};  // the cores that the rank may run on
   double quota = 0;   // of processor time, in cores (UsableCores)
