@@ -22,6 +22,7 @@
 #include "tandem/rl/env/env_registry.h"
 #include "tandem/rl/policy/kernels/mlp_kernels.h"
 #include "tandem/rl/policy/mlp_policy.h"
+#include "tandem/rl/policy/recurrent_policy.h"
 
 namespace tandem::bench {
 namespace {
@@ -79,7 +80,7 @@ void run_layer() {
 }
 
 // An update of configs/cartpole-cleanrl.yaml's sizes, on one replica, so that nobody waits.
-void train(rl::LossKernel kernel) {
+rl::PpoSetup setup_of(rl::LossKernel kernel) {
   rl::PpoSetup setup;
   setup.seed = 1;
   setup.shards = 2;
@@ -93,8 +94,21 @@ void train(rl::LossKernel kernel) {
   setup.make_policy = [](const rl::Spec& spec, at::Generator generator) {
     return std::make_shared<rl::MlpPolicy>(spec, rl::MlpPolicyOptions{}, generator);
   };
+  return setup;
+}
+
+void train(rl::PpoSetup setup) {
   rl::PpoRun run(std::move(setup));
   (void)run.update();
+}
+
+// The same sizes with an LSTM or a GRU of 64 units.
+rl::PpoSetup recurrent_setup(rl::CellKind cell) {
+  rl::PpoSetup setup = setup_of(rl::LossKernel::kAuto);
+  setup.ppo.sequences = rl::SequenceOptions{.length = 32};
+  setup.make_envs = [](int count) { return rl::EnvRegistry::native().make("MaskedCartPole-v1", count); };
+  setup.make_policy = rl::recurrent_policy_factory({.mlp = {.hidden = {64}}, .cell = cell, .size = 64});
+  return setup;
 }
 
 struct Workload {
@@ -107,9 +121,13 @@ constexpr std::array kWorkloads{
     Workload{"cartpole_steps", kWithin, [] { step_environments("CartPole-v1"); }},
     Workload{"pendulum_steps", kWithin, [] { step_environments("Pendulum-v1"); }},
     Workload{"layer_avx2", kWithin, run_layer},
-    Workload{"rollout", "tandem::rl::RolloutWorker::collect*", [] { train(rl::LossKernel::kAuto); }},
-    Workload{"ppo_update", "tandem::rl::Ppo::update*", [] { train(rl::LossKernel::kAuto); }},
-    Workload{"ppo_update_tensors", "tandem::rl::Ppo::update*", [] { train(rl::LossKernel::kOff); }},
+    Workload{"rollout", "tandem::rl::RolloutWorker::collect*", [] { train(setup_of(rl::LossKernel::kAuto)); }},
+    Workload{"ppo_update", "tandem::rl::Ppo::update*", [] { train(setup_of(rl::LossKernel::kAuto)); }},
+    Workload{"ppo_update_tensors", "tandem::rl::Ppo::update*", [] { train(setup_of(rl::LossKernel::kOff)); }},
+    Workload{"recurrent_rollout", "tandem::rl::RolloutWorker::collect*",
+             [] { train(recurrent_setup(rl::CellKind::kLstm)); }},
+    Workload{"lstm_update", "tandem::rl::Ppo::update*", [] { train(recurrent_setup(rl::CellKind::kLstm)); }},
+    Workload{"gru_update", "tandem::rl::Ppo::update*", [] { train(recurrent_setup(rl::CellKind::kGru)); }},
 };
 
 int run(const std::vector<std::string>& names) {

@@ -87,7 +87,10 @@ rl::ImpalaOptions impala_options(const TrainOptions& options) {
   rl::ImpalaOptions impala = options.of<rl::ImpalaOptions>();
   impala.num_envs = options.num_envs;
   impala.rollout_steps = options.rollout_steps;
-  if (any_remembers(options)) impala.sequence_length = options.policy.max_seq_len;
+  if (any_remembers(options)) {
+    impala.sequence_length = options.policy.max_seq_len;
+    impala.burn_in = options.policy.burn_in;
+  }
   return impala;
 }
 
@@ -120,9 +123,10 @@ class Impala : public Algorithm {
     }
     if (!impala.max_policy_lag && impala.beyond_lag == pipeline::BeyondLag::kDrop)
       rules.fault("impala.beyond_lag", "has no effect without impala.max_policy_lag");
-    if (rules.options().policy.burn_in > 0 && rules.table().has_effect(rules.table().at("policy.burn_in")))
-      rules.fault("policy.burn_in",
-                  title() + " brings states up to date by itself: it runs whole fragments; leave it 0");
+    const int burn_in = rules.options().policy.burn_in, steps = rules.options().rollout_steps;
+    if (burn_in >= steps && rules.table().has_effect(rules.table().at("policy.burn_in")))
+      rules.fault("policy.burn_in", concat("leaves none of a rollout's ", steps, " steps to learn from; ", title(),
+                                           " takes its first steps, so it must be below rollout_steps"));
   }
 
   [[nodiscard]] std::vector<OptionCheck> checks(const CheckPlace& place) const override {

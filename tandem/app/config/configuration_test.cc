@@ -253,8 +253,9 @@ TEST_F(ConfigurationTest, AnOptionWithoutEffectIsAFault) {
   EXPECT_THAT(faults("env: Mine-v0\npolicy.burn_in: 5\n"),
               ElementsAre(HasSubstr("has no effect without policy.recurrent: lstm or gru")));
   EXPECT_THAT(faults("env: Mine-v0\npolicy.recurrent: gru\npolicy.burn_in: 5\n"), IsEmpty());
-  EXPECT_THAT(faults("env: Mine-v0\nalgo: impala\npolicy.recurrent: gru\npolicy.burn_in: 5\n"),
-              ElementsAre(HasSubstr("IMPALA brings states up to date by itself")));
+  EXPECT_THAT(faults("env: Mine-v0\nalgo: impala\npolicy.recurrent: gru\npolicy.burn_in: 5\n"), IsEmpty());
+  EXPECT_THAT(faults("env: Mine-v0\nalgo: impala\npolicy.recurrent: gru\npolicy.burn_in: 32\nrollout_steps: 32\n"),
+              ElementsAre(HasSubstr("leaves none of a rollout's 32 steps to learn from")));
   // One that a preset set is only left over.
   EXPECT_THAT(faults("env: Pendulum-v1\npolicy.head: normal\n"), IsEmpty());
 }

@@ -8,38 +8,19 @@
 //
 // Threads: single-thread, the replica's. Ownership: the policy is not owned and must outlive it.
 #pragma once
-#include <ATen/core/Tensor.h>
-
 #include <algorithm>
-#include <cstddef>
 #include <string>
-#include <vector>
 
-#include "tandem/base/check.h"
-#include "tandem/rl/policy/kernels/mlp_gradient.h"
-#include "tandem/rl/policy/observation.h"
+#include "tandem/rl/algo/fused_rows.h"
+#include "tandem/rl/policy/kernels/choice_divergence.h"
 
 namespace tandem::rl {
 
-/// Why FusedBlock<float> cannot stand for `policy` and autograd, in a clause; empty when it can: an MlpPolicy of
-/// float32 on the CPU, nothing of it frozen.
+/// Why FusedBlock<float> or FusedSequences<float> cannot stand for `policy` and autograd, in a clause; empty when one
+/// can: an MlpPolicy without a torso, or such a RecurrentPolicy with categorical, multi-categorical or normal actions;
+/// of float32 on the CPU, nothing of it frozen.
 /// Looks at the policy as it is now: freezing a parameter or moving the policy later makes the answer stale.
 [[nodiscard]] std::string why_not_fused(const ActorCritic& policy);
-
-/// The numbers of a column that lies on the CPU. Throws InvariantError naming it when it is not contiguous or of `T`.
-/// The pointer is valid as long as the tensor's memory.
-template <typename T>
-[[nodiscard]] const T* memory_of(const at::Tensor& column, const char* name) {
-  TANDEM_CHECK(column.is_cpu() && column.is_contiguous() && column.scalar_type() == c10::CppTypeToScalarType<T>(),
-               "column ", name, " is ", column.scalar_type(), " on ", column.device().str());
-  return column.const_data_ptr<T>();
-}
-
-/// The policy's numbers of one row, and the derivatives of the loss with respect to them.
-struct BlockSample {
-  double log_prob, entropy, value;
-};
-using BlockSlopes = BlockSample;
 
 /// `Real`: of the parameters and of the columns, but for observations.
 template <typename Real>
@@ -48,10 +29,7 @@ class FusedBlock {
   /// Throws ConfigError when this processor does not have `set`.
   FusedBlock(const MlpPolicy& policy, InstructionSet set);
 
-  /// Takes the parameters as they are now, and the rows that are meant; gradients begin at zero. `rows`: on the CPU,
-  /// contiguous, with actions of int64 or, normal ones, of `Real`, and masks of uint8; there may be more rows of
-  /// observations and masks than of actions. It lives until the last take(). Throws InvariantError for columns of
-  /// another kind.
+  /// Takes the parameters as they are now, and the rows that are meant, as FusedRows::begin(); gradients begin at zero.
   void begin(const ActedRows& rows);
   /// Makes row `row` sample `i` of the next block, with its action, or its observation alone. `draw`: which of
   /// differentiate()'s draws the estimate of its entropy has, where it is an estimate; without one, entropy() is not
@@ -61,6 +39,11 @@ class FusedBlock {
   /// The first `samples` of the block: all of value(), log_prob() and entropy(), or value() alone.
   void forward(std::int64_t samples);
   void forward_values(std::int64_t samples) { network_.forward(samples); }
+  /// The distribution of sample `i` after forward(): as ChoiceDivergence takes it, head_size numbers.
+  void describe(std::int64_t i, Real* to);
+  /// Has samples diverge from distributions by row, [rows, head_size], of discrete actions; null: from none. They live
+  /// until the last take().
+  void refer_to(const Real* distributions) { reference_ = distributions; }
 
   [[nodiscard]] const Real* log_prob() const { return actions_.log_prob(); }  // [kBlock], of the actions taken
   [[nodiscard]] const Real* entropy() const { return actions_.entropy(); }    // [kBlock]
@@ -77,9 +60,11 @@ class FusedBlock {
       for (std::int64_t i = 0; i < samples; ++i) take(i, row_of(first + i), first + i);
       forward(samples);
       for (std::int64_t i = 0; i < samples; ++i) {
-        const BlockSlopes slopes = slopes_of(row_of(first + i), BlockSample{log_prob()[i], entropy()[i], value()[i]});
+        const BlockSlopes slopes = slopes_of(
+            row_of(first + i), BlockSample{log_prob()[i], entropy()[i], value()[i], divergence_.divergence()[i]});
         of_log_prob_[i] = static_cast<Real>(slopes.log_prob);
         of_entropy_[i] = static_cast<Real>(slopes.entropy);
+        of_divergence_[i] = static_cast<Real>(slopes.divergence);
         value()[i] = static_cast<Real>(slopes.value);
       }
       backward(samples);
@@ -93,19 +78,14 @@ class FusedBlock {
   void backward(std::int64_t samples);
 
   // Parameters are read at begin() and gradients are written at finish(); in between the policy is not touched.
-  const MlpPolicy& policy_;
+  FusedRows<Real> rows_;
   MlpGradient<Real> network_;
   ActionGradient<Real> actions_;
-  std::vector<std::size_t> leaf_bytes_;  // of a row, by leaf of the observation
-  const std::vector<at::Tensor>* observation_ = nullptr;
-  const std::int64_t* options_ = nullptr;  // of the actions taken, or else
-  const Real* components_ = nullptr;
-  const std::uint8_t* mask_ = nullptr;  // or null
-  std::int64_t mask_size_ = 0;
-  std::vector<const std::byte*> leaves_;  // of one row
-  std::vector<float> features_;           // of one row, where Real is another type
+  const std::int64_t head_size_;
+  ChoiceDivergence<Real> divergence_;
+  const Real* reference_ = nullptr;
   // Rows past the samples of a short block are set to zero by backward(), since kernels work on whole vectors.
-  Real of_log_prob_[kBlock] = {}, of_entropy_[kBlock] = {};
+  Real of_log_prob_[kBlock] = {}, of_entropy_[kBlock] = {}, of_divergence_[kBlock] = {};
 };
 
 extern template class FusedBlock<float>;

@@ -34,6 +34,12 @@ enum class Acting {
   kMode,
 };
 
+/// How policies that remember act on the CPU. The two draw from different random streams, so their runs differ.
+enum class ActingWithMemory {
+  kInLoops,       // without tensors, where the policy allows (RecurrentActor)
+  kByOperations,  // by the policy's own forward_sequences()
+};
+
 struct ActorOptions {
   Acting acting = Acting::kSample;
   /// Steps for which state-dependent noise is held (sde_sample_freq of stable-baselines3); 0: for a whole rollout or
@@ -45,6 +51,7 @@ struct ActorOptions {
   /// The instruction set of the loops that run MLP policies on the CPU and of those that compute their gradients.
   /// Another set gives other last bits, so a resumed run, and all ranks, must have the same.
   InstructionSet instruction_set = detect_instruction_set();
+  ActingWithMemory memory = ActingWithMemory::kInLoops;
 };
 
 /// The normalisation of observations and rewards (normalizer.h).

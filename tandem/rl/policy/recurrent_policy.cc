@@ -20,11 +20,10 @@ std::shared_ptr<Mlp> make_head(std::int64_t inputs, std::int64_t outputs, double
 
 RecurrentCell::RecurrentCell(CellKind kind, std::int64_t inputs, std::int64_t size, at::Generator generator)
     : kind_(kind), size_(size) {
-  const std::int64_t gates = (kind == CellKind::kLstm ? 4 : 3) * size;
-  weight_ih_ = register_parameter("weight_ih", at::empty({gates, inputs}));
-  weight_hh_ = register_parameter("weight_hh", at::empty({gates, size}));
-  bias_ih_ = register_parameter("bias_ih", at::zeros({gates}));
-  bias_hh_ = register_parameter("bias_hh", at::zeros({gates}));
+  weight_ih_ = register_parameter("weight_ih", at::empty({gates() * size, inputs}));
+  weight_hh_ = register_parameter("weight_hh", at::empty({gates() * size, size}));
+  bias_ih_ = register_parameter("bias_ih", at::zeros({gates() * size}));
+  bias_hh_ = register_parameter("bias_hh", at::zeros({gates() * size}));
   model::init_orthogonal(weight_ih_, 1, generator);
   model::init_orthogonal(weight_hh_, 1, generator);
 }
@@ -80,19 +79,14 @@ RecurrentCell::Kept RecurrentCell::step_gru(const at::Tensor& of_input, const Ke
   return {.output = at::lerp(proposed, before.output, update), .memory = {}};
 }
 
-struct RecurrentPolicy::Branch final : torch::nn::Module {
-  Branch(std::int64_t inputs, const RecurrentPolicyOptions& options, at::Generator generator)
-      : mlp(register_module("mlp", std::make_shared<Mlp>(Mlp::Options{.sizes = layer_sizes(inputs, options.mlp.hidden),
-                                                                      .activation = options.mlp.activation,
-                                                                      .last = Mlp::LastLayer::kActivated,
-                                                                      .gain = options.mlp.hidden_gain},
-                                                         generator))),
-        cell(register_module("cell", std::make_shared<RecurrentCell>(options.cell, mlp->options().sizes.back(),
-                                                                     options.size, generator))) {}
-
-  const std::shared_ptr<Mlp> mlp;
-  const std::shared_ptr<RecurrentCell> cell;
-};
+RecurrentBranch::RecurrentBranch(std::int64_t inputs, const RecurrentPolicyOptions& options, at::Generator generator)
+    : mlp(register_module("mlp", std::make_shared<Mlp>(Mlp::Options{.sizes = layer_sizes(inputs, options.mlp.hidden),
+                                                                    .activation = options.mlp.activation,
+                                                                    .last = Mlp::LastLayer::kActivated,
+                                                                    .gain = options.mlp.hidden_gain},
+                                                       generator))),
+      cell(register_module("cell", std::make_shared<RecurrentCell>(options.cell, mlp->options().sizes.back(),
+                                                                   options.size, generator))) {}
 
 // The order below is the order in which weights are drawn and parameters are registered, which checkpoints depend on.
 RecurrentPolicy::RecurrentPolicy(const Spec& spec, const RecurrentPolicyOptions& options, at::Generator generator)
@@ -103,7 +97,7 @@ RecurrentPolicy::RecurrentPolicy(const Spec& spec, const RecurrentPolicyOptions&
   if (options.size < 1 || options.size > kLargestCell)
     throw ConfigError(concat("policy: a recurrent cell of size ", options.size, "; it must be 1 .. ", kLargestCell));
   const auto add_branch = [&](const char* name) {
-    branches_.push_back(register_module(name, std::make_shared<Branch>(encoder_->size(), options, generator)));
+    branches_.push_back(register_module(name, std::make_shared<RecurrentBranch>(encoder_->size(), options, generator)));
   };
   if (options.mlp.trunks == Trunks::kShared) {
     add_branch("trunk");

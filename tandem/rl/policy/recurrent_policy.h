@@ -31,6 +31,14 @@ class RecurrentCell final : public torch::nn::Module {
   /// its memory, a GRU's is its output.
   [[nodiscard]] std::int64_t size() const { return size_; }
   [[nodiscard]] std::int64_t state_size() const { return kind_ == CellKind::kLstm ? 2 * size_ : size_; }
+  [[nodiscard]] CellKind kind() const { return kind_; }
+  /// Four for an LSTM, three for a GRU.
+  [[nodiscard]] std::int64_t gates() const { return kind_ == CellKind::kLstm ? 4 : 3; }
+  /// The parameters, for code that computes forward() by itself.
+  [[nodiscard]] const at::Tensor& weight_ih() const { return weight_ih_; }
+  [[nodiscard]] const at::Tensor& weight_hh() const { return weight_hh_; }
+  [[nodiscard]] const at::Tensor& bias_ih() const { return bias_ih_; }
+  [[nodiscard]] const at::Tensor& bias_hh() const { return bias_hh_; }
 
   struct Output {
     /// [T, S, size()]: the outputs of all steps.
@@ -66,6 +74,15 @@ struct RecurrentPolicyOptions {
   std::int64_t size = 64;
 };
 
+/// Hidden layers and the cell behind them, of the actor, of the critic or of both.
+class RecurrentBranch final : public torch::nn::Module {
+ public:
+  RecurrentBranch(std::int64_t inputs, const RecurrentPolicyOptions& options, at::Generator generator);
+
+  const std::shared_ptr<Mlp> mlp;
+  const std::shared_ptr<RecurrentCell> cell;
+};
+
 /// Parameters: with a torso "torso.0.conv_0.weight", ... (encoder.h); "actor.mlp.0.weight", ... and
 /// "actor.cell.weight_ih", ..., the same of "critic" (with shared trunks "trunk" in the place of both),
 /// "action_head.0.weight", ..., "value_head.0.weight", ..., and "log_std" as MlpPolicy.
@@ -80,13 +97,22 @@ class RecurrentPolicy final : public RecurrentActorCritic {
   /// Throws ConfigError: TorchScript's policy() has no place for a state.
   [[nodiscard]] PolicyScript script() const override;
 
- private:
-  // Hidden layers and the cell behind them.
-  struct Branch;
+  // Its parts, for code that computes forward_sequences() by itself.
 
+  [[nodiscard]] bool has_torso() const { return encoder_->has_torso(); }
+  /// The inputs of the first layers, where the policy has no torso.
+  [[nodiscard]] const FlatFeatures& features() const { return encoder_->flat(); }
+  /// The actor's and the critic's, or one for both. A row's state has their cells' in this order.
+  [[nodiscard]] const std::vector<std::shared_ptr<RecurrentBranch>>& branches() const { return branches_; }
+  [[nodiscard]] const Mlp& action_head() const { return *action_head_; }
+  [[nodiscard]] const Mlp& value_head() const { return *value_head_; }
+  /// Undefined for discrete actions.
+  [[nodiscard]] const at::Tensor& log_std() const { return log_std_; }
+
+ private:
   const std::shared_ptr<Encoder> encoder_;
   // The actor's and the critic's branch, or one for both.
-  std::vector<std::shared_ptr<Branch>> branches_;
+  std::vector<std::shared_ptr<RecurrentBranch>> branches_;
   // Linear layers from the outputs of the cells to action parameters and value.
   std::shared_ptr<Mlp> action_head_, value_head_;
   // Undefined for discrete actions.

@@ -87,20 +87,21 @@ void ImpalaLearner::build_target(Seat& seat, const std::shared_ptr<ActorCritic>&
 }
 
 GradientChoice ImpalaLearner::choose(const LearnedPolicy& learned) const {
-  const bool has_kl = setup_.appo && setup_.appo->kl_coef > 0;
-  return choose_gradients({.policy = policy(),
-                           .wanted = setup_.impala.kernel,
-                           .option = "impala.kernel",
-                           .no_kernels = has_kl ? "there are none for appo.kl_coef above 0" : "",
-                           .no_replay = learned.batches == BatchesOf::kDecisions ? "batches differ in their rows" : "",
-                           .set = setup_.actor.instruction_set});
+  const bool continuous = std::holds_alternative<Box>(policy().spec().action);
+  const bool has_kl = continuous && setup_.appo && setup_.appo->kl_coef > 0;
+  return choose_gradients(
+      {.policy = policy(),
+       .wanted = setup_.impala.kernel,
+       .option = "impala.kernel",
+       .no_kernels = has_kl ? "there are none for appo.kl_coef above 0 with continuous actions" : "",
+       .no_replay = learned.batches == BatchesOf::kDecisions ? "batches differ in their rows" : "",
+       .set = setup_.actor.instruction_set});
 }
 
 void ImpalaLearner::build_gradients(Seat& seat, sync::Replica& replica) const {
   const InstructionSet set = setup_.actor.instruction_set;
   if (gradients_.way == GradientWay::kFused) {
-    seat.fused = std::make_unique<FusedVtrace<float>>(dynamic_cast<const MlpPolicy&>(*seat.policy),
-                                                      dynamic_cast<const MlpPolicy*>(seat.target.get()), set);
+    seat.fused = std::make_unique<FusedVtrace<float>>(*seat.policy, seat.target.get(), set);
   } else if (gradients_.way == GradientWay::kReplayed) {
     seat.replayed = std::make_unique<learner::ReplayedLoss>(
         replica, [this, &seat](const learner::ShardBatch& rows, const at::Tensor& /*constants*/) {

@@ -16,18 +16,45 @@
 namespace tandem::rl {
 namespace {
 
+// Lengths of the pieces of T + 1 steps that gradients stay within; one of them begins behind the burn-in.
+std::vector<std::int64_t> pieces_of(const TrajectoryView& seen, const ImpalaOptions& options) {
+  std::vector<std::int64_t> lengths;
+  for (std::int64_t begin = 0; begin <= seen.steps; begin += lengths.back()) {
+    const std::int64_t end = begin < options.burn_in ? options.burn_in : seen.steps + 1;
+    lengths.push_back(std::min<std::int64_t>(*options.sequence_length, end - begin));
+  }
+  return lengths;
+}
+
+// Where the steps of each environment's sequence lie. The last one only bootstraps.
+void find_places(const TrajectoryView& seen, const ImpalaOptions& options, SequencePlaces& places) {
+  TANDEM_CHECK(!seen.next.defined() && seen.state.defined(), "decisions are no sequences");
+  places.sequences = seen.rows;
+  places.steps = seen.steps + 1;
+  places.acted = seen.steps;
+  places.rows.clear();
+  places.states.clear();
+  for (std::int64_t s = 0; s < seen.rows; ++s) {
+    places.states.push_back(s);
+    for (std::int64_t t = 0; t <= seen.steps; ++t) places.rows.push_back(t * seen.rows + s);
+  }
+  places.pieces = pieces_of(seen, options);
+  places.done = memory_of<std::uint8_t>(seen.done, "done");
+}
+
+// Steps of a fragment that are not learned from. They are traced all the same: what comes later does not depend on
+// them.
+int burnt_steps(const ImpalaOptions& options) { return options.sequence_length ? options.burn_in : 0; }
+
 // The policy's output for all T + 1 steps. A policy that remembers runs through each environment's sequence, in pieces
 // that gradients flow back through, and starts anew where an episode ended.
 PolicyOutput forward(ActorCritic& policy, const TrajectoryView& seen, const ImpalaOptions& options) {
   if (!options.sequence_length) return policy.forward(seen.observation);
-  std::vector<std::int64_t> lengths;
-  for (std::int64_t begin = 0; begin <= seen.steps; begin += lengths.back())
-    lengths.push_back(std::min<std::int64_t>(*options.sequence_length, seen.steps + 1 - begin));
   return forward_in_pieces(dynamic_cast<RecurrentActorCritic&>(policy),
                            {.observation = seen.observation,
                             .state = seen.state,
                             .start = at::cat({at::zeros({1, seen.rows}, seen.done.options()), seen.done})},
-                           lengths);
+                           pieces_of(seen, options));
 }
 
 // Rows that only bootstrap have a value and no distribution.
@@ -100,11 +127,12 @@ double variance(std::size_t count, const Number& number) {
   return squares / static_cast<double>(count);
 }
 
-// Means of the sums over all rows, with the explained variance.
-ImpalaNumbers numbers_from(const Losses& sums, const VtraceMemory& trace) {
-  const std::size_t rows = trace.advantage.size();
-  const double of_targets = variance(rows, [&](std::size_t i) { return trace.value_target[i]; });
-  const double of_errors = variance(rows, [&](std::size_t i) { return trace.value_target[i] - trace.value[i]; });
+// Means of the sums over all rows but the first `burnt`, with the explained variance.
+ImpalaNumbers numbers_from(const Losses& sums, const VtraceMemory& trace, std::size_t burnt) {
+  const std::size_t rows = trace.advantage.size() - burnt;
+  const double of_targets = variance(rows, [&](std::size_t i) { return trace.value_target[burnt + i]; });
+  const double of_errors =
+      variance(rows, [&](std::size_t i) { return trace.value_target[burnt + i] - trace.value[burnt + i]; });
   ImpalaNumbers means{sums};
   means /= static_cast<double>(rows);
   means.rows = static_cast<std::int64_t>(rows);
@@ -117,7 +145,11 @@ ImpalaNumbers numbers_from(const Losses& sums, const VtraceMemory& trace) {
 learner::ShardLoss impala_loss(ActorCritic& policy, const std::optional<AppoTarget>& appo,
                                const learner::ShardBatch& batch, const ImpalaOptions& options, ImpalaNumbers& numbers) {
   const learner::DeviceLoss made = impala_loss_on_device(policy, appo, batch, options);
-  const std::int64_t rows = learner::rows_of(batch.columns);
+  std::int64_t rows = learner::rows_of(batch.columns);
+  if (const int burnt = burnt_steps(options); burnt > 0) {
+    const std::int64_t environments = batch.states.front().second.size(2);
+    rows -= burnt * environments;
+  }
   const at::Tensor here = made.numbers.to(at::kCPU, at::kDouble);  // waits for the device
   numbers = numbers_of(rows, {here.const_data_ptr<double>(), static_cast<std::size_t>(here.numel())});
   return {.loss = made.loss, .weight = static_cast<double>(rows), .outputs = {}, .parts = loss_parts(numbers, 1)};
@@ -144,30 +176,34 @@ learner::DeviceLoss impala_loss_on_device(ActorCritic& policy, const std::option
               .value = now.value.detach(),
               .next = seen.next},
              {.rho_clip = options.rho_clip, .c_clip = options.c_clip, .policy_rho_clip = options.rho_clip});
+  const auto learned = [&seen, burnt = burnt_steps(options)](const at::Tensor& rows) {
+    return burnt == 0 ? rows : rows.view({seen.steps, seen.rows}).narrow(0, burnt, seen.steps - burnt);
+  };
+  const at::Tensor advantage = learned(targets.advantage), log_prob = learned(now.log_prob);
   at::Tensor policy_loss, ratio;
   if (appo) {
     const double clip = appo->options.clip_range;
-    ratio = (-from_acting).exp().clamp_max(kMostCorrection) * (now.log_prob - seen.log_prob).exp();
+    ratio = learned((-from_acting).exp().clamp_max(kMostCorrection)) * (log_prob - learned(seen.log_prob)).exp();
     const at::Tensor near = ratio.clamp(1 - clip, 1 + clip);
-    policy_loss = -at::min(ratio * targets.advantage, near * targets.advantage).mean();
+    policy_loss = -at::min(ratio * advantage, near * advantage).mean();
   } else {
-    policy_loss = -(targets.advantage * now.log_prob).mean();
+    policy_loss = -(advantage * log_prob).mean();
   }
-  const at::Tensor error = targets.value_target - now.value.narrow(0, 0, seen.steps);
+  const at::Tensor error = learned(targets.value_target - now.value.narrow(0, 0, seen.steps));
   const at::Tensor value_loss = error.square().mean();
-  const at::Tensor entropy = now.distribution->entropy_or_estimate(model::current_generator()).mean();
+  const at::Tensor entropy = learned(now.distribution->entropy_or_estimate(model::current_generator())).mean();
   at::Tensor loss = policy_loss + options.value_coef * value_loss - options.entropy_coef * entropy;
   if (appo && appo->options.kl_coef > 0)
-    loss = loss + appo->options.kl_coef * before.distribution->kl(*now.distribution).mean();
+    loss = loss + appo->options.kl_coef * learned(before.distribution->kl(*now.distribution)).mean();
 
   const at::NoGradGuard no_grad;
-  const at::Tensor log_ratio = appo ? now.log_prob - before.log_prob : from_acting;
+  const at::Tensor log_ratio = learned(appo ? now.log_prob - before.log_prob : from_acting);
   const at::Tensor change = log_ratio.exp();
   const at::Tensor approx_kl = (change - 1 - log_ratio).mean();
   const at::Tensor cut = appo ? (ratio - 1).abs() > appo->options.clip_range : change > options.rho_clip;
   return {.loss = loss,
           .numbers = at::stack({policy_loss, value_loss, entropy, approx_kl, cut.to(at::kFloat).mean(),
-                                error.var(/*unbiased=*/false), targets.value_target.var(/*unbiased=*/false)})};
+                                error.var(/*unbiased=*/false), learned(targets.value_target).var(/*unbiased=*/false)})};
 }
 
 // Weighted by rows. The mean of no rows is not a number.
@@ -233,51 +269,106 @@ void VtraceMemory::trace(const ImpalaOptions& options) {
          {.rho_clip = options.rho_clip, .c_clip = options.c_clip, .policy_rho_clip = options.rho_clip});
 }
 
+template <typename Real>
+FusedVtrace<Real>::FusedVtrace(const ActorCritic& policy, const ActorCritic* target, InstructionSet set)
+    : discrete_(!std::holds_alternative<Box>(policy.spec().action)), head_size_(head_size(policy.spec().action)) {
+  if (const auto* recurrent = dynamic_cast<const RecurrentPolicy*>(&policy)) {
+    sequences_.emplace(*recurrent, set);
+    if (target != nullptr) target_sequences_.emplace(dynamic_cast<const RecurrentPolicy&>(*target), set);
+  } else {
+    block_.emplace(dynamic_cast<const MlpPolicy&>(policy), set);
+    if (target != nullptr) target_block_.emplace(dynamic_cast<const MlpPolicy&>(*target), set);
+  }
+}
+
+template <typename Real>
+void FusedVtrace<Real>::trace_blocks(const ImpalaOptions& options) {
+  const std::int64_t count = seen_.count();
+  FusedBlock<Real>& corrected = target_block_ ? *target_block_ : *block_;
+  block_->begin(seen_);
+  if (target_block_) target_block_->begin(seen_);
+  each_block(0, count, [&](std::int64_t first, std::int64_t samples) {
+    for (std::int64_t i = 0; i < samples; ++i) corrected.take(i, first + i);
+    corrected.forward(samples);
+    std::copy_n(corrected.log_prob(), samples, trace_.corrected.begin() + first);
+    for (std::int64_t i = 0; i < samples && !distributions_.empty(); ++i)
+      corrected.describe(i, distributions_.data() + (first + i) * head_size_);
+    if (!target_block_) std::copy_n(block_->value(), samples, trace_.value.begin() + first);
+  });
+  evaluate_values(*block_, target_block_ ? 0 : count, count + seen_.beyond, trace_.value);
+  trace_.trace(options);
+}
+
+template <typename Real>
+void FusedVtrace<Real>::trace_sequences(const ImpalaOptions& options) {
+  find_places(seen_, options, places_);
+  learned_.assign(static_cast<std::size_t>(seen_.count()), 1);
+  std::fill_n(learned_.begin(), burnt_steps(options) * seen_.rows, std::uint8_t{0});
+  places_.learned = learned_.data();
+  sequences_->begin(seen_, seen_.state, places_);
+  const auto correct = [this](std::int64_t row, const BlockSample& now) {
+    if (row < seen_.count()) trace_.corrected[static_cast<std::size_t>(row)] = now.log_prob;
+  };
+  if (target_sequences_) {
+    target_sequences_->begin(seen_, seen_.state, places_);
+    target_sequences_->describe_to(distributions_.empty() ? nullptr : distributions_.data());
+    target_sequences_->evaluate(correct);
+  }
+  sequences_->evaluate([&](std::int64_t row, const BlockSample& now) {
+    trace_.value[static_cast<std::size_t>(row)] = now.value;
+    if (!target_sequences_) correct(row, now);
+  });
+  trace_.trace(options);
+}
+
 // The plan, for IMPALA and APPO:
 // 1. go forward over all rows, block by block, for log pi and V (APPO: V of the policy, and log pi_T of the target);
 // 2. trace backwards over the trajectory for targets and advantages;
 // 3. go forward again, now with the derivative of each row's loss, and backward for the gradients.
 // Each derivative belongs to the sum over rows; the learner divides by the weight.
-// Sums are in double and in the order of the rows, so the bits do not depend on the size of a block.
+// Sums are in double. Without memory they are in the order of the rows, so their bits do not depend on the size of a
+// block.
 template <typename Real>
 learner::WrittenLoss FusedVtrace<Real>::run(const learner::ShardRows& rows, const ImpalaOptions& options,
                                             const std::optional<AppoOptions>& appo, ImpalaNumbers& numbers) {
-  if (appo) TANDEM_CHECK(appo->kl_coef == 0, "kl_coef is ", appo->kl_coef, " and has no kernels");
+  const double kl_coef = appo ? appo->kl_coef : 0;
+  TANDEM_CHECK(kl_coef == 0 || discrete_, "kl_coef is ", kl_coef, ", which has no kernels for continuous actions");
   take_view(rows.columns, rows.states, seen_);
-  const TrajectoryView& seen = seen_;
-  trace_.take<Real>(seen, options.gamma);
-  const std::int64_t count = seen.count();
-  FusedBlock<Real>& corrected = target_ ? *target_ : block_;
-  block_.begin(seen);
-  if (target_) target_->begin(seen);
-  each_block(0, count, [&](std::int64_t first, std::int64_t samples) {
-    for (std::int64_t i = 0; i < samples; ++i) corrected.take(i, first + i);
-    corrected.forward(samples);
-    std::copy_n(corrected.log_prob(), samples, trace_.corrected.begin() + first);
-    if (!target_) std::copy_n(block_.value(), samples, trace_.value.begin() + first);
-  });
-  evaluate_values(block_, target_ ? 0 : count, count + seen.beyond, trace_.value);
-  trace_.trace(options);
-
+  trace_.take<Real>(seen_, options.gamma);
+  const std::int64_t count = seen_.count(), burnt = burnt_steps(options) * seen_.rows;
+  distributions_.resize(static_cast<std::size_t>(kl_coef > 0 ? count * head_size_ : 0));
+  const Real* const reference = kl_coef > 0 ? distributions_.data() : nullptr;
   Losses sums;
-  block_.begin(seen);
-  block_.differentiate(
-      count, [](std::int64_t i) { return i; },
-      [&](std::int64_t at, const BlockSample& now) {
-        const auto row = static_cast<std::size_t>(at);
-        const double error = now.value - trace_.value_target[row];
-        sums.entropy += now.entropy;
-        sums.value_loss += error * error;
-        return BlockSlopes{.log_prob = appo ? appo_part(now.log_prob, row, trace_, *appo, sums)
-                                            : impala_part(now.log_prob, row, trace_, options, sums),
-                           .entropy = -options.entropy_coef,
-                           .value = 2 * error * options.value_coef};
-      });
-  numbers = numbers_from(sums, trace_);
-  const double loss =
-      numbers.policy_loss + options.value_coef * numbers.value_loss - options.entropy_coef * numbers.entropy;
+  double divergence = 0;
+  const auto slopes_of = [&](std::int64_t at, const BlockSample& now) {
+    const auto row = static_cast<std::size_t>(at);
+    const double error = now.value - trace_.value_target[row];
+    sums.entropy += now.entropy;
+    sums.value_loss += error * error;
+    divergence += now.divergence;
+    return BlockSlopes{.log_prob = appo ? appo_part(now.log_prob, row, trace_, *appo, sums)
+                                        : impala_part(now.log_prob, row, trace_, options, sums),
+                       .entropy = -options.entropy_coef,
+                       .value = 2 * error * options.value_coef,
+                       .divergence = kl_coef};
+  };
+  if (sequences_) {
+    trace_sequences(options);
+    sequences_->refer_to(reference);
+    sequences_->differentiate(slopes_of);
+  } else {
+    trace_blocks(options);
+    block_->begin(seen_);
+    block_->refer_to(reference);
+    block_->differentiate(
+        count, [](std::int64_t i) { return i; }, slopes_of);
+  }
+  numbers = numbers_from(sums, trace_, static_cast<std::size_t>(burnt));
+  const auto weight = static_cast<double>(count - burnt);
+  double loss = numbers.policy_loss + options.value_coef * numbers.value_loss - options.entropy_coef * numbers.entropy;
+  if (kl_coef > 0) loss += kl_coef * divergence / weight;
   // As a Real, so that a loss beyond its range is said to be one.
-  return {.loss = static_cast<Real>(loss), .weight = static_cast<double>(count), .parts = loss_parts<Real>(numbers, 1)};
+  return {.loss = static_cast<Real>(loss), .weight = weight, .parts = loss_parts<Real>(numbers, 1)};
 }
 
 template class FusedVtrace<float>;

@@ -1,5 +1,5 @@
 // rl/algo/impala/impala_loss.h: the losses of IMPALA and APPO, on the targets of V-trace (vtrace.h): by tensor
-// operations, and by fused kernels for MLP policies.
+// operations, and by fused kernels for MLP policies and recurrent ones.
 //
 // IMPALA (Espeholt et al. 2018, section 4.2). With v_s and A_s of vtrace.h, constants here, and means over T * N steps:
 //     policy = -mean(A_s log pi(a_s|x_s))
@@ -28,6 +28,7 @@
 #include "tandem/learner/loaded_batch.h"
 #include "tandem/learner/replayed_loss.h"
 #include "tandem/rl/algo/fused_block.h"
+#include "tandem/rl/algo/fused_sequences.h"
 #include "tandem/rl/algo/impala/impala_options.h"
 #include "tandem/rl/algo/impala/trajectory.h"
 #include "tandem/rl/algo/impala/vtrace.h"
@@ -88,32 +89,45 @@ struct VtraceMemory {
   std::vector<double> value_target, advantage;  // [T, N]
 };
 
-/// The losses for an MlpPolicy, with the gradients of all its parameters, without autograd. V-trace needs log pi and V
-/// of a whole trajectory before any row has a derivative, so the rows go through the network twice (fused_block.h):
-/// forward for those, then forward and backward. impala_loss() with autograd is the definition; this gives the same
-/// numbers to rounding, in a fraction of the time for small networks. The bits depend on the rows, the parameters and
-/// the instruction set alone. `Real`: of the parameters and of the columns, but for observations. Single-thread, the
-/// replica's. Policies are not owned and must outlive it.
+/// The losses for an MlpPolicy or a RecurrentPolicy, with the gradients of all its parameters, without autograd.
+/// V-trace needs log pi and V of a whole trajectory before any row has a derivative, so the rows go through the network
+/// twice (fused_block.h, fused_sequences.h): forward for those, then forward and backward. A single block of sequences
+/// goes forward once. impala_loss() with autograd is the definition; this gives the same numbers to rounding, in a
+/// fraction of the time for small networks. The bits depend on the rows, the parameters and the instruction set alone.
+/// `Real`: of the parameters and of the columns, but for observations. Single-thread, the replica's. Policies are not
+/// owned and must outlive it.
 template <typename Real>
 class FusedVtrace {
  public:
-  /// `target`: APPO's, which is read only and gets no gradients; null with IMPALA. Throws ConfigError when this
-  /// processor does not have `set`.
-  FusedVtrace(const MlpPolicy& policy, const MlpPolicy* target, InstructionSet set) : block_(policy, set) {
-    if (target != nullptr) target_.emplace(*target, set);
-  }
+  /// `target`: APPO's, of the policy's class, which is read only and gets no gradients; null with IMPALA.
+  /// why_not_fused() must be silent about both, but for their dtype. Throws ConfigError when this processor does not
+  /// have `set`.
+  FusedVtrace(const ActorCritic& policy, const ActorCritic* target, InstructionSet set);
 
   /// Computes impala_loss() of one trajectory's rows, with the gradients of all parameters; a GradientFunction but for
-  /// its other arguments. Throws EnvError for an observation that is out of the spec's
-  /// bounds, and InvariantError for a kl_coef above 0, which has no kernels. The weight of the result is the number of
-  /// rows. Overwrites the .grad of every parameter.
+  /// its other arguments. Throws EnvError for an observation that is out of the spec's bounds, and InvariantError for a
+  /// kl_coef above 0 with continuous actions, which has no kernels. The weight of the result is the number of rows that
+  /// are learned from. Overwrites the .grad of every parameter.
   learner::WrittenLoss run(const learner::ShardRows& rows, const ImpalaOptions& options,
                            const std::optional<AppoOptions>& appo, ImpalaNumbers& numbers);
 
  private:
-  FusedBlock<Real> block_;
-  std::optional<FusedBlock<Real>> target_;
+  // Steps 1 and 2 of run(): V-trace's numbers of the trajectory, by one kind of pass or the other.
+  void trace_blocks(const ImpalaOptions& options);
+  void trace_sequences(const ImpalaOptions& options);
+
+  // One of the first two, and with APPO one of the others.
+  std::optional<FusedBlock<Real>> block_;
+  std::optional<FusedSequences<Real>> sequences_;
+  std::optional<FusedBlock<Real>> target_block_;
+  std::optional<FusedSequences<Real>> target_sequences_;
   TrajectoryView seen_;
+  SequencePlaces places_;
+  std::vector<std::uint8_t> learned_;  // by row, of sequences
+  // The target's distributions by row, as ChoiceDivergence has them; empty where none are wanted.
+  std::vector<Real> distributions_;
+  const bool discrete_;
+  const std::int64_t head_size_;
   VtraceMemory trace_;
 };
 

@@ -57,6 +57,9 @@ struct ImpalaOptions {
   // first state is the state that acting had there; the policy that learns computes all later ones. None for other
   // policies.
   std::optional<int> sequence_length = {};
+  // For policies that remember: steps at the beginning of each fragment that only bring its state up to date with the
+  // policy that learns. They are not learned from, and gradients do not reach them. Fewer than rollout_steps.
+  int burn_in = 0;
   // Seconds without a batch after which the learner gives up.
   std::int64_t learner_queue_timeout = 300;
   // Seconds that collecting a fragment, copying a batch or a learner step may take.

@@ -24,6 +24,7 @@ std::size_t count_of(int number) { return static_cast<std::size_t>(number); }
 
 // Faults that would make later checks divide by zero are thrown first; all others are collected and told at once.
 ImpalaSetup checked(ImpalaSetup setup) {
+  if (setup.impala.kernel == LossKernel::kOff) setup.actor.memory = ActingWithMemory::kByOperations;
   std::vector<std::string> faults;
   const auto at_least = [&faults](const char* key, std::int64_t value, int least) {
     if (value < least) faults.push_back(concat(key, " is ", value, "; it must be at least ", least));
@@ -37,6 +38,10 @@ ImpalaSetup checked(ImpalaSetup setup) {
   at_least("total_steps", setup.total_steps, 1);
   const ImpalaOptions& impala = setup.impala;
   at_least("sequence_length", impala.sequence_length.value_or(1), 1);
+  at_least("burn_in", impala.burn_in, 0);
+  if (impala.burn_in >= impala.rollout_steps)
+    faults.push_back(concat("burn_in is ", impala.burn_in, " of the ", impala.rollout_steps,
+                            " steps of a rollout; it must leave steps to learn from"));
   at_least("max_policy_lag", impala.max_policy_lag.value_or(0), 0);
   if (setup.appo) {
     const AppoOptions& appo = *setup.appo;

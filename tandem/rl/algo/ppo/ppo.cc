@@ -75,7 +75,7 @@ Ppo::Ppo(learner::Member member, ActorCritic& policy, const PpoOptions& options,
                               .column = [&policy](const std::string& name,
                                                   std::size_t nth) { return name_column(policy.spec(), name, nth); }});
   if (gradients_.way == GradientWay::kFused) {
-    fused_ = std::make_unique<FusedPpo<float>>(dynamic_cast<MlpPolicy&>(policy), set);
+    fused_ = std::make_unique<FusedPpo<float>>(policy, set);
   } else if (gradients_.way == GradientWay::kReplayed) {
     replayed_ = std::make_unique<learner::ReplayedLoss>(
         member_.replica, [this](const learner::ShardBatch& rows, const at::Tensor& constants) {

@@ -28,6 +28,7 @@ void add_faults_of_several_agents(const PpoSetup& setup, std::vector<std::string
 PpoSetup checked(PpoSetup setup) {
   const bool complete = setup.ppo.completes_episodes();
   setup.ppo.fragments = setup.has_uneven_rollouts() || complete || setup.agents ? Fragments::kUneven : Fragments::kEven;
+  if (setup.ppo.kernel == LossKernel::kOff) setup.actor.memory = ActingWithMemory::kByOperations;
   std::vector<std::string> faults = faults_of(setup.ppo, setup.shards);
   if (faults.empty()) {  // a record is judged by counts that fit
     const std::string fault = record_fault(setup.ppo, setup.shards, setup.stragglers.recorded);

@@ -122,8 +122,38 @@ PpoSums ppo_sums_of(double rows, std::span<const double> means) {
   return sums;
 }
 
-// The sums run over the rows in their order. Derivatives are those of the loss times its number of rows: gradients of
-// shards can then be added, and are divided by all rows at the end.
+template <typename Real>
+FusedPpo<Real>::FusedPpo(const ActorCritic& policy, InstructionSet set) {
+  if (const auto* recurrent = dynamic_cast<const RecurrentPolicy*>(&policy)) {
+    sequences_.emplace(*recurrent, set);
+  } else {
+    block_.emplace(dynamic_cast<const MlpPolicy&>(policy), set);
+  }
+}
+
+// A minibatch has whole sequences, one behind the other. In the shard's columns they follow each other, too, so that
+// sequence k has the k-th state.
+template <typename Real>
+double FusedPpo<Real>::place_sequences(const learner::ShardRows& rows, const SequenceOptions& options) {
+  places_.steps = places_.acted = columns_.done.size(0) / columns_.state.size(0);
+  places_.sequences = rows.rows / places_.steps;
+  places_.rows.resize(static_cast<std::size_t>(rows.rows));
+  places_.states.resize(static_cast<std::size_t>(places_.sequences));
+  places_.pieces = sequence_pieces(places_.steps, options);
+  places_.done = memory_of<std::uint8_t>(columns_.done, kDoneColumn);
+  places_.learned = memory_of<std::uint8_t>(columns_.learned, kLearnedColumn);
+  double learned = 0;
+  for (std::int64_t i = 0; i < rows.rows; ++i) {
+    const std::int64_t row = rows.row(i);
+    places_.rows[static_cast<std::size_t>(i)] = row;
+    if (i % places_.steps == 0) places_.states[static_cast<std::size_t>(i / places_.steps)] = row / places_.steps;
+    learned += places_.learned[row] != 0 ? 1 : 0;
+  }
+  return learned;
+}
+
+// The sums run over the rows in their order, or step by step over a block's sequences. Derivatives are those of the
+// loss times its number of rows: gradients of shards can then be added, and are divided by all rows at the end.
 template <typename Real>
 learner::WrittenLoss FusedPpo<Real>::run(const learner::ShardRows& rows, const PpoOptions& options,
                                          const PpoMinibatch& minibatch, PpoSums& sums) {
@@ -141,16 +171,22 @@ learner::WrittenLoss FusedPpo<Real>::run(const learner::ShardRows& rows, const P
                        .mean = minibatch.advantage_mean,
                        .scale = minibatch.advantage_scale};
   PpoSums mine;
-  mine.rows = static_cast<double>(rows.rows);
-  block_.begin(columns);
-  block_.differentiate(
-      rows.rows, [&rows](std::int64_t i) { return rows.row(i); },
-      [&](std::int64_t row, const BlockSample& now) {
-        mine.entropy += now.entropy;
-        return BlockSlopes{.log_prob = surrogate(now.log_prob, old_log_prob[row], advantage[row], c, mine),
-                           .entropy = -options.entropy_coef,
-                           .value = value_part(now.value, old_value[row], value_target[row], c, mine)};
-      });
+  const auto slopes_of = [&](std::int64_t row, const BlockSample& now) {
+    mine.entropy += now.entropy;
+    return BlockSlopes{.log_prob = surrogate(now.log_prob, old_log_prob[row], advantage[row], c, mine),
+                       .entropy = -options.entropy_coef,
+                       .value = value_part(now.value, old_value[row], value_target[row], c, mine)};
+  };
+  if (sequences_) {
+    mine.rows = place_sequences(rows, *options.sequences);
+    sequences_->begin(columns, columns.state, places_);
+    sequences_->differentiate(slopes_of);
+  } else {
+    mine.rows = static_cast<double>(rows.rows);
+    block_->begin(columns);
+    block_->differentiate(
+        rows.rows, [&rows](std::int64_t i) { return rows.row(i); }, slopes_of);
+  }
   sums.add(mine);
   double loss = mine.policy_loss + options.value_coef * mine.value_loss - options.entropy_coef * mine.entropy;
   if (options.kl_coef > 0) loss += options.kl_coef * mine.approx_kl;

@@ -1,4 +1,5 @@
-// rl/algo/ppo/ppo_loss.h: the clipped surrogate objective: by tensor operations, and by fused kernels for MLP policies.
+// rl/algo/ppo/ppo_loss.h: the clipped surrogate objective: by tensor operations, and by fused kernels for MLP policies
+// and recurrent ones.
 //
 // Schulman et al., "Proximal policy optimization algorithms" (2017), equation 7, with the value loss and entropy bonus
 // of equation 9:
@@ -13,11 +14,13 @@
 #include <ATen/core/Tensor.h>
 
 #include <array>
+#include <optional>
 #include <span>
 
 #include "tandem/learner/loaded_batch.h"
 #include "tandem/learner/replayed_loss.h"
 #include "tandem/rl/algo/fused_block.h"
+#include "tandem/rl/algo/fused_sequences.h"
 #include "tandem/rl/algo/ppo/ppo_options.h"
 #include "tandem/rl/algo/ppo/ppo_rows.h"
 #include "tandem/rl/algo/training_run.h"
@@ -58,26 +61,33 @@ using PpoConstants = std::array<double, 7>;
 /// The sums over `rows` rows of DeviceLoss::numbers.
 [[nodiscard]] PpoSums ppo_sums_of(double rows, std::span<const double> means);
 
-/// The loss of an MlpPolicy and the gradients of all its parameters, without autograd, a block of samples at a time
-/// (fused_block.h): forward, loss, backward. ppo_loss() with autograd is the definition; this gives the same numbers to
-/// rounding, in a fraction of the time for small networks. The bits depend on the rows, in their order, the parameters
-/// and the instruction set alone. `Real`: of the parameters and of the columns, but for observations. Single-thread,
-/// the replica's. The policy is not owned and must outlive it.
+/// The loss of an MlpPolicy or a RecurrentPolicy and the gradients of all its parameters, without autograd, a block of
+/// samples (fused_block.h) or of sequences (fused_sequences.h) at a time: forward, loss, backward. ppo_loss() with
+/// autograd is the definition; this gives the same numbers to rounding, in a fraction of the time for small networks.
+/// The bits depend on the rows, in their order, the parameters and the instruction set alone. `Real`: of the parameters
+/// and of the columns, but for observations. Single-thread, the replica's. The policy is not owned and must outlive it.
 template <typename Real>
 class FusedPpo {
  public:
-  /// Throws ConfigError when this processor does not have `set`.
-  FusedPpo(const MlpPolicy& policy, InstructionSet set) : block_(policy, set) {}
+  /// why_not_fused() must be silent about the policy, but for its dtype. Throws ConfigError when this processor does
+  /// not have `set`.
+  FusedPpo(const ActorCritic& policy, InstructionSet set);
 
   /// The loss of one shard's rows, which are those of take_columns(); a GradientFunction but for its other arguments,
   /// which are as ppo_loss()'s. Throws EnvError for an observation that is out of the spec's bounds.
-  /// The weight of the result is the number of rows; without rows it is 0 and nothing is written.
+  /// The weight of the result is the number of rows that are learned from; without rows it is 0 and nothing is written.
   learner::WrittenLoss run(const learner::ShardRows& rows, const PpoOptions& options, const PpoMinibatch& minibatch,
                            PpoSums& sums);
 
  private:
-  FusedBlock<Real> block_;
+  // Finds the sequences among the rows; returns how many rows are learned from.
+  double place_sequences(const learner::ShardRows& rows, const SequenceOptions& options);
+
+  // One of the two.
+  std::optional<FusedBlock<Real>> block_;
+  std::optional<FusedSequences<Real>> sequences_;
   PpoRows columns_;
+  SequencePlaces places_;
 };
 
 extern template class FusedPpo<float>;

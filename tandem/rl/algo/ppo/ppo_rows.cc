@@ -21,16 +21,6 @@ at::Tensor time_major(const at::Tensor& rows, std::int64_t sequences) {
   return rows.unflatten(0, {sequences, -1}).transpose(0, 1).flatten(0, 1);
 }
 
-// Lengths of the pieces that gradients stay within. The first sequence learns from its burn-in too.
-std::vector<std::int64_t> pieces(std::int64_t steps, const SequenceOptions& options) {
-  std::vector<std::int64_t> lengths;
-  for (std::int64_t begin = 0; begin < steps; begin += lengths.back()) {
-    const std::int64_t end = begin < options.burn_in ? std::min<std::int64_t>(options.burn_in, steps) : steps;
-    lengths.push_back(std::min<std::int64_t>(options.length, end - begin));
-  }
-  return lengths;
-}
-
 // The steps of one environment, among the rows of the fragment's columns and of its states, a step or sequence after
 // the other with so many rows in between.
 struct Run {
@@ -127,6 +117,16 @@ learner::Batch ppo_sequences(const Fragment& fragment, const SequenceOptions& op
   return batch;
 }
 
+// The first sequence learns from its burn-in too.
+std::vector<std::int64_t> sequence_pieces(std::int64_t steps, const SequenceOptions& options) {
+  std::vector<std::int64_t> lengths;
+  for (std::int64_t begin = 0; begin < steps; begin += lengths.back()) {
+    const std::int64_t end = begin < options.burn_in ? std::min<std::int64_t>(options.burn_in, steps) : steps;
+    lengths.push_back(std::min<std::int64_t>(options.length, end - begin));
+  }
+  return lengths;
+}
+
 // The policy runs over all rows, a step of all sequences at a time, since states pass from step to step. Only then are
 // padding and burn-in left out.
 PolicyOutput forward_learned(RecurrentActorCritic& policy, PpoRows& rows, const SequenceOptions& options) {
@@ -135,7 +135,7 @@ PolicyOutput forward_learned(RecurrentActorCritic& policy, PpoRows& rows, const 
   for (const at::Tensor& leaf : rows.observation) input.observation.push_back(time_major(leaf, sequences));
   const at::Tensor done = time_major(rows.done, sequences).view({steps, sequences});
   input.start = at::cat({at::zeros_like(done.narrow(0, 0, 1)), done.narrow(0, 0, steps - 1)});
-  const PolicyOutput output = forward_in_pieces(policy, input, pieces(steps, options));
+  const PolicyOutput output = forward_in_pieces(policy, input, sequence_pieces(steps, options));
 
   const at::Tensor chosen = rows.learned.nonzero().squeeze(1);
   const at::Tensor in_output = chosen.remainder(steps) * sequences + chosen.div(steps, "floor");

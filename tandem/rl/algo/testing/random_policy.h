@@ -107,7 +107,7 @@ inline torch::Tensor random_mask(const Spec& spec, std::int64_t rows) {
 }
 
 /// Whether the entropy is an estimate, whose draws are others in float32 than in float64.
-inline bool draws_entropy(const MlpPolicy& policy) { return policy.family() == ActionFamily::kSquashedNormal; }
+inline bool draws_entropy(const ActorCritic& policy) { return policy.family() == ActionFamily::kSquashedNormal; }
 
 // The largest difference, over the largest number but at least 1.
 inline double difference(const torch::Tensor& got, const torch::Tensor& wanted) {

@@ -1,4 +1,4 @@
-// rl/policy/actor/actors.h: the two actors, of which make_actor() chooses one, and the sampler of their actions.
+// rl/policy/actor/actors.h: the three actors, of which make_actor() chooses one, and the sampler of their actions.
 //
 // Threads: single-thread. Ownership: the policy is not owned and must outlive the actor.
 #pragma once
@@ -8,7 +8,9 @@
 #include "tandem/rl/env/state_bytes.h"
 #include "tandem/rl/policy/actor/actor.h"
 #include "tandem/rl/policy/kernels/mlp_inference.h"
+#include "tandem/rl/policy/kernels/recurrent_inference.h"
 #include "tandem/rl/policy/mlp_policy.h"
+#include "tandem/rl/policy/recurrent_policy.h"
 
 namespace tandem::rl {
 
@@ -76,6 +78,24 @@ class ActionSampler {
   std::vector<std::uint8_t> follows_;
 };
 
+/// Rows of an observation as a network's features, without tensor operations.
+class ActorFeatures {
+ public:
+  /// For up to `rows` rows at once of observations as `spec` has them. `encoder`, which must outlive it, is the
+  /// policy's.
+  ActorFeatures(const Spec& spec, const FlatFeatures& encoder, std::int64_t rows);
+
+  /// Rows `begin` to `begin + rows`: encoded, or where they lie when observations are features already. Valid until the
+  /// next call. Throws InvariantError for an observation of another kind.
+  const float* of(const Observation& observation, std::int64_t begin, std::int64_t rows);
+
+ private:
+  const FlatFeatures& encoder_;
+  std::vector<std::size_t> leaf_bytes_;  // of a row
+  std::vector<float> features_;          // empty where observations are features
+  std::vector<const std::byte*> leaves_;
+};
+
 /// Acts with an MlpPolicy on the CPU, without autograd, dispatch or allocation: the fast actor of small policies.
 ///
 /// The network runs in MlpInference on a copy of the parameters that refresh() renews. A row's action depends on its
@@ -98,18 +118,42 @@ class MlpActor final : public Actor {
   void load(std::span<const std::byte> state) override;
 
  private:
-  // Rows `begin` to `begin + rows` of an observation as features: in features_ or, where observations are features
-  // already, where they lie. Valid until the next call.
-  const float* features(const Observation& observation, std::int64_t begin, std::int64_t rows);
-
   // The definition of the network, of which inference_ has a packed copy.
   const MlpPolicy& policy_;
   const std::int64_t rows_;
   MlpInference inference_;
   ActionSampler sampler_;
-  // Memory for one step: the network's inputs and outputs, and a copy of log_std. Empty where the policy needs none.
-  std::vector<float> features_, head_, latent_, log_std_;
-  std::vector<const std::byte*> leaves_;
+  ActorFeatures features_;
+  // Memory for one step: the network's outputs, and a copy of log_std. Empty where the policy needs none.
+  std::vector<float> head_, latent_, log_std_;
+};
+
+/// Acts with a RecurrentPolicy on the CPU, as MlpActor with an MlpPolicy, and carries the states of its rows.
+class RecurrentActor final : public Actor {
+ public:
+  /// As MlpActor::can_run().
+  [[nodiscard]] static bool can_run(const RecurrentPolicy& policy);
+
+  /// For `rows` rows a step. `seed`: of the group's random stream. Throws as RecurrentInference does.
+  RecurrentActor(const RecurrentPolicy& policy, const ActorOptions& options, std::int64_t rows, std::uint64_t seed);
+
+  void refresh() override;
+  void act(const Observation& observation, const at::Tensor& mask, const Decisions& out) override;
+  void episodes_ended(std::span<const std::uint8_t> done) override;
+  [[nodiscard]] at::Tensor state() const override { return state_; }
+  void evaluate(const Observation& observation, const at::Tensor& state, float* value) override;
+  [[nodiscard]] std::vector<std::byte> save() const override;
+  void load(std::span<const std::byte> state) override;
+
+ private:
+  // The definition of the network, of which inference_ has a packed copy.
+  const RecurrentPolicy& policy_;
+  const std::int64_t rows_;
+  RecurrentInference inference_;
+  ActionSampler sampler_;
+  ActorFeatures features_;
+  at::Tensor state_;  // [rows, state size]
+  std::vector<float> head_, latent_, log_std_;
 };
 
 /// Acts with any other ActorCritic, and a user's own, through its forward() and its distribution(), and carries the

@@ -20,9 +20,9 @@ std::vector<std::int64_t> options_of(const ActionSpace& space) {
 }  // namespace
 
 template <typename Real>
-ActionGradient<Real>::ActionGradient(const MlpPolicy& policy, InstructionSet set)
+ActionGradient<Real>::ActionGradient(const ActorCritic& policy, const at::Tensor& log_std, InstructionSet set)
     : kernels_(block_kernels<Real>(set)),
-      log_std_(policy.log_std()),
+      log_std_(log_std),
       options_(options_of(policy.spec().action)),
       inverse_deviation_(options_.size()),
       taken_(action_size() * kBlock),

@@ -16,10 +16,6 @@
 namespace tandem::rl {
 namespace {
 
-constexpr bool needs_argument(Activation activation) {
-  return activation == Activation::kSilu || activation == Activation::kGelu;
-}
-
 // Calls work(begin, count) for the numbers of [rows, kBlock] that belong to samples: in one piece where all do.
 template <typename Work>
 void for_samples(std::int64_t rows, std::int64_t samples, const Work& work) {

@@ -26,6 +26,11 @@ enum class ParameterGradients { kLeave, kOverwrite, kAdd };
 /// so that neighbouring samples do not compete for the same lines.
 [[nodiscard]] constexpr std::int64_t row_stride(std::int64_t features) { return padded(features) + kPanel; }
 
+/// Whether an activation's slope is computed from its argument, and not from its result (multiply_by_slope()).
+[[nodiscard]] constexpr bool needs_argument(Activation activation) {
+  return activation == Activation::kSilu || activation == Activation::kGelu;
+}
+
 /// The memory of a parameter's .grad, to write the gradient to. Throws InvariantError unless there is a .grad that is
 /// laid out as the parameter and of `Real`.
 template <typename Real>

@@ -102,8 +102,9 @@ extern template class MlpGradient<double>;
 template <typename Real>
 class ActionGradient {
  public:
-  /// Throws ConfigError when this processor does not have `set`.
-  ActionGradient(const MlpPolicy& policy, InstructionSet set);
+  /// `log_std`: the policy's parameter of that name, undefined for discrete actions. Throws ConfigError when this
+  /// processor does not have `set`.
+  ActionGradient(const ActorCritic& policy, const at::Tensor& log_std, InstructionSet set);
 
   /// Takes log_std as it is now; the sum of its gradient begins at zero.
   void begin();

@@ -41,6 +41,8 @@ struct Set {
 #include "tandem/rl/policy/kernels/mlp_kernels.inc"
 //
 #include "tandem/rl/policy/kernels/block_kernels.inc"
+//
+#include "tandem/rl/policy/kernels/cell_kernels.inc"
 
 // float64, a number at a time and with the functions of the standard library: for comparing formulas, not for speed.
 namespace doubles {
@@ -71,6 +73,8 @@ double error_function(double x) { return std::erf(x); }
 using Reg = V::Register;
 
 #include "tandem/rl/policy/kernels/block_kernels.inc"
+//
+#include "tandem/rl/policy/kernels/cell_kernels.inc"
 
 }  // namespace doubles
 
@@ -81,7 +85,7 @@ const SetKernels& kernels_of(InstructionSet set) {
   if (set == InstructionSet::kAvx512) return avx512_kernels();
   if (set == InstructionSet::kAvx2) return avx2_kernels();
 #endif
-  static constexpr SetKernels kPortable{{dense, activate_all}, kBlockKernels};
+  static constexpr SetKernels kPortable{{dense, activate_all}, kBlockKernels, kCellKernels};
   return kPortable;
 }
 
@@ -92,11 +96,12 @@ PackedLayer::PackedLayer(std::int64_t inputs_, std::int64_t outputs_)
 
 // Within a panel the weights of kPanel outputs for one input lie side by side, as one or several vectors. The padding
 // stays zero, so outputs beyond the last one become zero, too.
-void PackedLayer::pack(const float* weight, const float* bias_of) {
-  for (std::int64_t o = 0; o < outputs; ++o) {
+void PackedLayer::pack(const float* weight, const float* bias_of, std::int64_t first, std::int64_t count) {
+  for (std::int64_t row = 0; row < count; ++row) {
+    const std::int64_t o = first + row;
     float* panel = weights.data() + o / kPanel * inputs * kPanel + o % kPanel;
-    for (std::int64_t i = 0; i < inputs; ++i) panel[i * kPanel] = weight[o * inputs + i];
-    bias.data()[o] = bias_of[o];
+    for (std::int64_t i = 0; i < inputs; ++i) panel[i * kPanel] = weight[row * inputs + i];
+    bias.data()[o] = bias_of[row];
   }
 }
 
@@ -111,6 +116,17 @@ template <>
 const BlockKernels<double>& block_kernels(InstructionSet set) {
   require_instruction_set(set);
   return doubles::kBlockKernels;
+}
+
+template <>
+const CellKernels<float>& cell_kernels(InstructionSet set) {
+  return kernels_of(set).cell;
+}
+
+template <>
+const CellKernels<double>& cell_kernels(InstructionSet set) {
+  require_instruction_set(set);
+  return doubles::kCellKernels;
 }
 
 }  // namespace tandem::rl

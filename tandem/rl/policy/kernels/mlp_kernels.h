@@ -11,8 +11,8 @@
 //
 // There are float32 loops for every set, and float64 loops of blocks for the portable one, which compare formulas with
 // autograd. The loops are written once, in mlp_kernels.inc and block_kernels.inc, and compiled for each set by
-// mlp_kernels.cc and mlp_kernels_avx.cc. Kernels for another kind of layer (an LSTM, say) are members of a table of
-// their own beside BlockKernels, and of SetKernels.
+// mlp_kernels.cc and mlp_kernels_avx.cc. Kernels for another kind of layer are members of a table of their own beside
+// BlockKernels, as cell_kernels.h, and of SetKernels.
 //
 // Threads: any; loops write to the caller's memory alone.
 #pragma once
@@ -23,6 +23,7 @@
 #include <new>
 
 #include "tandem/base/cpu.h"
+#include "tandem/rl/policy/kernels/cell_kernels.h"
 #include "tandem/rl/policy/mlp_policy.h"
 
 namespace tandem::rl {
@@ -58,7 +59,9 @@ using AlignedFloats = AlignedArray<float>;
 struct PackedLayer {
   PackedLayer(std::int64_t inputs, std::int64_t outputs);
   /// From torch's [outputs, inputs] and [outputs], both contiguous.
-  void pack(const float* weight, const float* bias_of);
+  void pack(const float* weight, const float* bias_of) { pack(weight, bias_of, 0, outputs); }
+  /// The `count` outputs from `first` on, from [count, inputs] and [count].
+  void pack(const float* weight, const float* bias_of, std::int64_t first, std::int64_t count);
 
   std::int64_t inputs, outputs;
   /// [padded(outputs) / kPanel, inputs, kPanel] and [padded(outputs)].
@@ -97,8 +100,8 @@ struct Product {
   std::int64_t b_stride;
   Real* c;
   std::int64_t c_stride;
-  enum class Start { kZero, kBias, kKeep } start = Start::kZero;
-  // For kBias: start[m, n] = bias[m].
+  enum class Start { kZero, kBias, kColumnBias, kKeep } start = Start::kZero;
+  // For kBias: start[m, n] = bias[m]; for kColumnBias: bias[n].
   const Real* bias = nullptr;
 };
 
@@ -207,6 +210,7 @@ const BlockKernels<double>& block_kernels(InstructionSet set);
 struct SetKernels {
   MlpKernels mlp;
   BlockKernels<float> block;
+  CellKernels<float> cell;
 };
 [[nodiscard]] const SetKernels& avx2_kernels();
 [[nodiscard]] const SetKernels& avx512_kernels();

@@ -49,12 +49,14 @@ struct Set {
 #include "tandem/rl/policy/kernels/mlp_kernels.inc"
 //
 #include "tandem/rl/policy/kernels/block_kernels.inc"
+//
+#include "tandem/rl/policy/kernels/cell_kernels.inc"
 
 }  // namespace avx2
 }  // namespace
 
 const SetKernels& avx2_kernels() {
-  static constexpr SetKernels kAll{{avx2::dense, avx2::activate_all}, avx2::kBlockKernels};
+  static constexpr SetKernels kAll{{avx2::dense, avx2::activate_all}, avx2::kBlockKernels, avx2::kCellKernels};
   return kAll;
 }
 
@@ -104,12 +106,14 @@ struct Set {
 #include "tandem/rl/policy/kernels/mlp_kernels.inc"
 //
 #include "tandem/rl/policy/kernels/block_kernels.inc"
+//
+#include "tandem/rl/policy/kernels/cell_kernels.inc"
 
 }  // namespace avx512
 }  // namespace
 
 const SetKernels& avx512_kernels() {
-  static constexpr SetKernels kAll{{avx512::dense, avx512::activate_all}, avx512::kBlockKernels};
+  static constexpr SetKernels kAll{{avx512::dense, avx512::activate_all}, avx512::kBlockKernels, avx512::kCellKernels};
   return kAll;
 }
 

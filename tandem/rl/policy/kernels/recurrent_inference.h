@@ -1,0 +1,68 @@
+// rl/policy/kernels/recurrent_inference.h: one step of a RecurrentPolicy for acting, without autograd, dispatch or
+// allocation: what MlpInference is for an MlpPolicy.
+//
+// RecurrentPolicy::forward_sequences() stays the definition; results agree with it to float rounding. A row's bits
+// depend on its features, its state, the parameters and the instruction set alone: not on the number of rows.
+//
+// Threads: single-thread; each rollout worker has its own. Ownership: the policy is not owned and must outlive it.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "tandem/rl/policy/kernels/cell_kernels.h"
+#include "tandem/rl/policy/kernels/mlp_inference.h"
+#include "tandem/rl/policy/kernels/mlp_kernels.h"
+#include "tandem/rl/policy/recurrent_policy.h"
+
+namespace tandem::rl {
+
+/// A packed copy of a policy's parameters and the loops over it.
+class RecurrentInference {
+ public:
+  /// For up to `max_rows` rows a call. Throws ConfigError when this processor does not have `set`, and InvariantError
+  /// for a policy that is not float32 or has a torso. Reads the parameters, as refresh() does.
+  RecurrentInference(const RecurrentPolicy& policy, std::int64_t max_rows, InstructionSet set);
+
+  /// Copies the parameters as they are now, from whatever device they lie on. To be called after every update of the
+  /// parameters, before the next run().
+  void refresh();
+
+  /// The states of the rows, [rows, state size] each: read before the step, and written after it unless `after` is
+  /// null. The two may be one.
+  struct States {
+    const float* before = nullptr;
+    float* after = nullptr;
+  };
+  /// `features`: [rows, policy.features().size()]. A branch whose outputs are not asked for is not computed. Throws
+  /// InvariantError when rows > max_rows.
+  void run(const float* features, std::int64_t rows, const States& states, const MlpInference::Outputs& outputs);
+
+  /// The lengths of a row of Outputs::head and of Outputs::latent.
+  [[nodiscard]] std::int64_t head_size() const { return head_.outputs; }
+  [[nodiscard]] std::int64_t latent_size() const { return head_.inputs; }
+
+ private:
+  // Hidden layers and cell of a branch, and for each row of memory the cell's state.
+  struct Branch {
+    const RecurrentBranch& module;
+    std::vector<PackedLayer> hidden;
+    PackedLayer of_input, of_output;
+    std::int64_t units;  // of the cell, padded
+    AlignedFloats output, memory;
+  };
+  [[nodiscard]] Branch make_branch(const RecurrentBranch& module) const;
+  // One step; leaves the state after it in the branch. `states` are at the branch's first column.
+  void step(Branch& branch, const float* features, std::int64_t rows, const States& states);
+  void multiply(Branch& branch, const float* features, std::int64_t rows);
+
+  const RecurrentPolicy& policy_;
+  const std::int64_t max_rows_;
+  const MlpKernels& kernels_;
+  const CellKernels<float>& cells_;
+  std::vector<Branch> branches_;
+  PackedLayer head_, value_;
+  // Memory for a step: two neighbouring hidden layers, the two products of a cell, tanh of its memory, and ones.
+  AlignedFloats hidden_[2], of_input_, of_output_, tanh_memory_, keep_, result_;
+};
+
+}  // namespace tandem::rl
