@@ -123,6 +123,37 @@ TEST(RecurrentImpalaTest, EveryRowIsSeenAsItWasWhenActing) {
   }
 }
 
+// The first steps are not learned from, and everything else is as ever, by kernels and by operations.
+TEST(RecurrentImpalaTest, BurnInIsLeftOutOfTheLoss) {
+  for (const LossKernel kernel : {LossKernel::kAuto, LossKernel::kOff}) {
+    for (const int burn_in : {1, 5, 15}) {
+      ImpalaSetup setup = recurrent_impala(6);
+      setup.impala.burn_in = burn_in;
+      setup.impala.kernel = kernel;
+      ImpalaRun run(std::move(setup));
+      for (int i = 0; i < 4; ++i) EXPECT_NEAR(run.update().learning.approx_kl, 0, 1e-7) << burn_in;
+    }
+  }
+  ImpalaSetup all = recurrent_impala(6);
+  all.impala.burn_in = 16;
+  EXPECT_THROW(ImpalaRun(std::move(all)), ConfigError);
+}
+
+// The same rows have the same losses: a rollout by operations, and one step from it.
+TEST(RecurrentPpoTest, KernelsAndOperationsGoOnFromOneStateAlike) {
+  const auto losses_by = [](LossKernel kernel) {
+    PpoSetup setup = recurrent_ppo({10, 3});
+    setup.ppo.kernel = kernel;
+    setup.actor.memory = ActingWithMemory::kByOperations;
+    PpoRun run(std::move(setup));
+    return run.update().learning;
+  };
+  const LearnReport kernels = losses_by(LossKernel::kAuto), operations = losses_by(LossKernel::kOff);
+  EXPECT_NEAR(kernels.value_loss, operations.value_loss, 1e-4 * operations.value_loss);
+  EXPECT_NEAR(kernels.policy_loss, operations.policy_loss, 1e-4);
+  EXPECT_NEAR(kernels.grad_norm, operations.grad_norm, 1e-3 * operations.grad_norm);
+}
+
 TEST(RecurrentImpalaTest, ARunThatWasSavedAndLoadedGoesOnAsTheOneThatWasSaved) {
   ImpalaRun first(recurrent_impala(8));
   for (int i = 0; i < 3; ++i) (void)first.update();
