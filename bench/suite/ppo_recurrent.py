@@ -44,8 +44,8 @@ INSIDE = {
 class PpoRecurrent(TrainingBench):
     name = "ppo_recurrent"
     question = (
-        "How many environment steps per second does PPO make on CartPole-v1 without velocities with an LSTM of 64 units "
-        "(8 environments, 128 steps, minibatches of 256), with a GRU, by autograd, and against the RecurrentPPO of "
+        "How many environment steps per second does PPO make on CartPole-v1 without velocities with an LSTM of 64 "
+        "units (8 environments, 128 steps, minibatches of 256), with a GRU, by autograd, and against RecurrentPPO of "
         "sb3-contrib with the same settings at its best number of threads?"
     )
     settings = INSIDE["tandem"]

@@ -1,6 +1,10 @@
 // rl/algo/fused_rows.h: the rows of a batch where they lie, as features and as actions that were taken, for passes
 // without autograd.
 //
+// FusedBlock and FusedSequences share it: both take rows of a minibatch in any order, straight from the fragment's
+// columns, so that no column is gathered. An observation is encoded row by row, since rows that follow each other in a
+// minibatch seldom do in memory.
+//
 // Threads: single-thread, the replica's. Ownership: policy and rows are not owned.
 #pragma once
 #include <ATen/core/Tensor.h>
@@ -29,6 +33,7 @@ template <typename T>
 struct BlockSample {
   double log_prob = 0, entropy = 0, value = 0, divergence = 0;
 };
+/// Each is the derivative of the sum over all rows, not of the mean: gradients of shards can so be added.
 using BlockSlopes = BlockSample;
 
 /// `Real`: of the policy's parameters and of the columns, but for observations.

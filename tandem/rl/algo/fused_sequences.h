@@ -7,6 +7,12 @@
 //       return BlockSlopes{...};  // the derivatives of the loss with respect to the numbers of `now`
 //     });
 //
+// A row of the batch is one step of one sequence, wherever it lies; a row of a block is time-major, as the network has
+// it (sequence_branch.h). Losses are told rows of the batch, so those of policies without memory serve here as well.
+//
+// Steps of a burn-in and padding are rows like others: the network runs over them, and derivatives of zero go back from
+// them. Leaving them out of the products would cost more than the products do.
+//
 // The bits depend on the sequences, in their order, the parameters and the instruction set alone.
 //
 // Threads: single-thread, the replica's. Ownership: the policy is not owned and must outlive it.
@@ -24,6 +30,7 @@
 namespace tandem::rl {
 
 /// Where the steps of sequences lie among the rows of a batch.
+/// It is plain data, which a loss fills anew for each minibatch; vectors keep their memory.
 /// Pointers are to the caller's memory, which must live until the last differentiate().
 struct SequencePlaces {
   std::int64_t sequences = 0, steps = 0;
@@ -97,13 +104,18 @@ class FusedSequences {
   }
 
  private:
-  // Runs the network over a block, unless its outputs are there already.
+  // Features and states of the block go to the network first. When all sequences are one block, differentiate() so
+  // finds what evaluate() computed. Runs the network over a block, unless its outputs are there already.
   void forward(std::int64_t block);
+  // The derivatives that were written, through the network; the block's outputs are gone then.
   void backward();
+  // Fills keep_ and flow_ for the block at hand.
   void mark_starts();
+  // The head's rows are transposed for them, since the loops of actions go along the samples.
   // Loads the actions of rows of the block, and computes their log-probabilities and entropies; and the way back.
   void actions_forward(std::int64_t first, std::int64_t samples);
   void actions_back(std::int64_t first, std::int64_t samples);
+  // Writes the distribution of row `r` of the block, sample `i`.
   void describe(std::int64_t r, std::int64_t i);
 
   // Calls work(first, samples) for the rows of the block, kBlock at a time.
@@ -120,10 +132,13 @@ class FusedSequences {
     const std::int64_t sequence = first_sequence_ + r % now_.sequences;
     return places_->rows[static_cast<std::size_t>(sequence * places_->steps + r / now_.sequences)];
   }
+  // Rows are time-major, so those without an action come last.
   [[nodiscard]] bool has_action(std::int64_t r) const { return r < places_->acted * now_.sequences; }
+  // Whether the loss has row `r` of the block.
   [[nodiscard]] bool is_learned(std::int64_t r) const {
     return has_action(r) && (places_->learned == nullptr || places_->learned[row_of(r)] != 0);
   }
+  // The numbers of sample `i` of those that begin with row `first` of the block.
   [[nodiscard]] BlockSample sample(std::int64_t first, std::int64_t i) {
     return {actions_.log_prob()[i], actions_.entropy()[i], network_.value().row(first + i)[0],
             divergence_.divergence()[i]};
@@ -136,6 +151,7 @@ class FusedSequences {
   ActionGradient<Real> actions_;
   const std::int64_t head_size_;
   ChoiceDivergence<Real> divergence_;
+  // As refer_to() and describe_to() have them; null where nobody asks.
   const Real* reference_ = nullptr;
   Real* described_ = nullptr;
   const SequencePlaces* places_ = nullptr;

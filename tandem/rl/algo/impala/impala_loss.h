@@ -112,6 +112,7 @@ class FusedVtrace {
                            const std::optional<AppoOptions>& appo, ImpalaNumbers& numbers);
 
  private:
+  // A policy that remembers is run through its sequences from the states that acting had before their first steps.
   // Steps 1 and 2 of run(): V-trace's numbers of the trajectory, by one kind of pass or the other.
   void trace_blocks(const ImpalaOptions& options);
   void trace_sequences(const ImpalaOptions& options);

@@ -81,6 +81,7 @@ class ActionSampler {
 /// Rows of an observation as a network's features, without tensor operations.
 class ActorFeatures {
  public:
+  /// Memory is taken here, so that of() takes none.
   /// For up to `rows` rows at once of observations as `spec` has them. `encoder`, which must outlive it, is the
   /// policy's.
   ActorFeatures(const Spec& spec, const FlatFeatures& encoder, std::int64_t rows);
@@ -132,6 +133,7 @@ class MlpActor final : public Actor {
 class RecurrentActor final : public Actor {
  public:
   /// As MlpActor::can_run().
+  /// Looks at the policy as it is now.
   [[nodiscard]] static bool can_run(const RecurrentPolicy& policy);
 
   /// For `rows` rows a step. `seed`: of the group's random stream. Throws as RecurrentInference does.

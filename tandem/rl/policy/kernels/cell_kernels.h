@@ -56,11 +56,15 @@ struct CellStepBack {
   const Real* flow;  // 0 where none come from the next step
 };
 
-/// The loops of one instruction set.
+/// The loops of one instruction set, which are written once, in cell_kernels.inc. None of them reads a row's neighbour,
+/// so a row's bits do not depend on the number of rows.
 template <typename Real>
 struct CellKernels {
+  /// Forward: writes gates, output and the state before the next step.
   void (*lstm)(const CellStep<Real>& step);
+  /// Backward, one step before the other: see CellStepBack for what is written where.
   void (*lstm_back)(const CellStepBack<Real>& step);
+  /// The same of a GRU, which has neither memory nor tanh_memory: those pointers may be null.
   void (*gru)(const CellStep<Real>& step);
   void (*gru_back)(const CellStepBack<Real>& step);
 };

@@ -8,6 +8,9 @@
 // Numbers of a distribution are the logarithms of its options' probabilities, which ActionGradient::forward() leaves in
 // the head; an option that is excluded has -1000. model::Distribution::kl() is the definition.
 //
+// APPO penalises how far the policy is from its target network; the target runs first and its distributions are kept by
+// row. Actions have few options, so these loops are plain: they take a hundredth of a network's time.
+//
 // Threads: single-thread.
 #pragma once
 #include <cmath>
@@ -25,6 +28,7 @@ class ChoiceDivergence {
   explicit ChoiceDivergence(std::int64_t options)
       : options_(options), reference_(options * kBlock), now_(options * kBlock), divergence_(kBlock) {}
 
+  /// Sets the reference of sample `i` of the next block: `options` numbers. They are copied.
   void refer(std::int64_t i, const Real* numbers) {
     for (std::int64_t o = 0; o < options_; ++o) reference_.data()[o * kBlock + i] = numbers[o];
   }
@@ -41,6 +45,7 @@ class ChoiceDivergence {
       divergence_.data()[s] = static_cast<Real>(sum);
     }
   }
+  /// [kBlock]: never below zero but for rounding; 0 before the first measure().
   [[nodiscard]] const Real* divergence() const { return divergence_.data(); }
 
   /// Adds to derivatives with respect to the logits those of the divergence, times a weight for each sample: its

@@ -50,6 +50,7 @@ std::int64_t RecurrentGradient<Real>::state_size() const {
   return size;
 }
 
+// Each branch has its columns, in their order.
 template <typename Real>
 void RecurrentGradient<Real>::set_state(std::int64_t s, const Real* state) {
   for (SequenceBranch<Real>& branch : branches_) {
@@ -58,6 +59,7 @@ void RecurrentGradient<Real>::set_state(std::int64_t s, const Real* state) {
   }
 }
 
+// Rows of the head behind the last one are read and written in whole panels; what they hold must be finite.
 template <typename Real>
 void RecurrentGradient<Real>::forward(const SequenceBlock<Real>& block) {
   for (SequenceBranch<Real>& branch : branches_) branch.forward(features(), block);

@@ -50,6 +50,7 @@ class RecurrentGradient {
   /// Overwrites the .grad of all parameters but log_std. Throws InvariantError when there is none to write to.
   void finish() const;
 
+  /// Numbers of a row's state, over all branches.
   [[nodiscard]] std::int64_t state_size() const;
 
  private:

@@ -62,6 +62,7 @@ RecurrentInference::RecurrentInference(const RecurrentPolicy& policy, std::int64
   refresh();
 }
 
+// The gates of a cell are padded one by one, so that each begins at a panel.
 RecurrentInference::Branch RecurrentInference::make_branch(const RecurrentBranch& module) const {
   const RecurrentCell& cell = *module.cell;
   const std::int64_t units = padded(cell.size()), gates = cell.gates() * units;
@@ -76,6 +77,7 @@ RecurrentInference::Branch RecurrentInference::make_branch(const RecurrentBranch
   return branch;
 }
 
+// As MlpInference::refresh().
 void RecurrentInference::refresh() {
   const at::NoGradGuard no_grad;
   for (Branch& branch : branches_) {
@@ -104,6 +106,7 @@ void RecurrentInference::multiply(Branch& branch, const float* features, std::in
   kernels_.dense(branch.output.data(), branch.units, rows, branch.of_output, of_output_.data());
 }
 
+// States of rows lie without padding where they are kept, and with padding here.
 void RecurrentInference::step(Branch& branch, const float* features, std::int64_t rows, const States& states) {
   const RecurrentCell& cell = *branch.module.cell;
   const std::int64_t size = cell.size(), units = branch.units, state_size = policy_.state_size();
@@ -130,6 +133,7 @@ void RecurrentInference::step(Branch& branch, const float* features, std::int64_
   if (is_lstm) copy_row_heads(branch.memory.data(), units, rows, size, states.after + size, state_size);
 }
 
+// Branches that nobody asks for are left out: an evaluation of values needs the critic's alone.
 void RecurrentInference::run(const float* features, std::int64_t rows, const States& states,
                              const MlpInference::Outputs& outputs) {
   TANDEM_CHECK(rows <= max_rows_, rows, " rows, made for ", max_rows_);

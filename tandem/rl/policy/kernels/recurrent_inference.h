@@ -4,6 +4,9 @@
 // RecurrentPolicy::forward_sequences() stays the definition; results agree with it to float rounding. A row's bits
 // depend on its features, its state, the parameters and the instruction set alone: not on the number of rows.
 //
+// A step has few rows, so weights are read in panels that serve all of them (mlp_kernels.h), and nothing but the states
+// is kept from step to step.
+//
 // Threads: single-thread; each rollout worker has its own. Ownership: the policy is not owned and must outlive it.
 #pragma once
 #include <cstdint>
@@ -37,7 +40,7 @@ class RecurrentInference {
   /// InvariantError when rows > max_rows.
   void run(const float* features, std::int64_t rows, const States& states, const MlpInference::Outputs& outputs);
 
-  /// The lengths of a row of Outputs::head and of Outputs::latent.
+  /// The lengths of a row of Outputs::head and of Outputs::latent: the outputs of the actor's cell are the latter.
   [[nodiscard]] std::int64_t head_size() const { return head_.outputs; }
   [[nodiscard]] std::int64_t latent_size() const { return head_.inputs; }
 
@@ -50,9 +53,11 @@ class RecurrentInference {
     std::int64_t units;  // of the cell, padded
     AlignedFloats output, memory;
   };
+  // Layers without numbers, which refresh() fills, and memory for max_rows_ rows.
   [[nodiscard]] Branch make_branch(const RecurrentBranch& module) const;
   // One step; leaves the state after it in the branch. `states` are at the branch's first column.
   void step(Branch& branch, const float* features, std::int64_t rows, const States& states);
+  // The part of a step that is products of matrices; the gates follow.
   void multiply(Branch& branch, const float* features, std::int64_t rows);
 
   const RecurrentPolicy& policy_;

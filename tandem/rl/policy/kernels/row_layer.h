@@ -30,20 +30,24 @@ class RowLayer {
  public:
   using Start = typename Product<Real>::Start;
 
+  /// Throws nothing: shapes are those of modules that were checked when they were made.
   /// `weight` [groups * n, inputs] and `bias` [groups * n] are `Real` on the CPU, contiguous, and require gradients.
   RowLayer(const at::Tensor& weight, const at::Tensor& bias, std::int64_t groups, const BlockKernels<Real>& kernels);
 
-  /// Takes the parameters as they are now; sums of gradients begin at zero.
+  /// Takes the parameters as they are now; sums of gradients begin at zero. The copies that it makes cost as much as
+  /// some rows do, so it is called once for all rows of a minibatch.
   void begin();
   /// y = W x + b for `rows` rows. A row's bits depend on that row alone.
   void forward(Rows<const Real> x, std::int64_t rows, Rows<Real> y) const;
   /// Derivatives with respect to x from those with respect to y: written, or added to what is there.
   void backward(Rows<const Real> of_y, std::int64_t rows, Rows<Real> of_x, Start start) const;
-  /// Adds the part of these rows to the sums of gradients.
+  /// Adds the part of these rows to the sums of gradients. All rows of a block at once are one product of matrices, and
+  /// much faster than a call for each step.
   void add(Rows<const Real> x, Rows<const Real> of_y, std::int64_t rows);
   /// Overwrites the .grad of weight and bias with the sums. Throws InvariantError when there is none to write to.
   void finish() const;
 
+  /// Without padding.
   [[nodiscard]] std::int64_t inputs() const { return inputs_; }
   /// The outputs with their padding.
   [[nodiscard]] std::int64_t width() const { return groups_ * padded(group_); }
@@ -51,6 +55,7 @@ class RowLayer {
  private:
   // Vectors of the weight's gradient go along its inputs, or along its outputs: whichever takes fewer operations.
   enum class Along { kInputs, kOutputs };
+  // Where an output lies among the padded ones.
   [[nodiscard]] std::int64_t place_of(std::int64_t output) const {
     return output / group_ * padded(group_) + output % group_;
   }

@@ -46,6 +46,7 @@ void SequenceBranch<Real>::begin() {
   recurrent_.begin();
 }
 
+// An array that grows begins at zero again, paddings included.
 template <typename Real>
 void SequenceBranch<Real>::reserve(std::int64_t rows, std::int64_t sequences) {
   if (rows <= reserved_rows_ && sequences <= reserved_sequences_) return;
@@ -69,6 +70,7 @@ void SequenceBranch<Real>::reserve(std::int64_t rows, std::int64_t sequences) {
   grow(carried_memory_, sequences * stride_);
 }
 
+// The first rows of the states before steps are those before step 0.
 template <typename Real>
 void SequenceBranch<Real>::set_state(std::int64_t s, const Real* state) {
   std::copy_n(state, size_, output_before_.data() + s * stride_);
@@ -151,6 +153,7 @@ void SequenceBranch<Real>::backward_steps(const SequenceBlock<Real>& block) {
   }
 }
 
+// Nothing comes from behind the last step.
 template <typename Real>
 void SequenceBranch<Real>::backward(Rows<const Real> features, const SequenceBlock<Real>& block) {
   const std::int64_t rows = block.rows();
@@ -164,6 +167,7 @@ void SequenceBranch<Real>::backward(Rows<const Real> features, const SequenceBlo
   if (!hidden_.empty()) backward_hidden(features, rows);
 }
 
+// Derivatives with respect to a layer's result become those with respect to its argument in place.
 template <typename Real>
 void SequenceBranch<Real>::backward_hidden(Rows<const Real> features, std::int64_t rows) {
   using Start = typename Product<Real>::Start;

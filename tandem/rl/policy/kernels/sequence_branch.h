@@ -32,16 +32,19 @@ struct SequenceBlock {
 template <typename Real>
 class SequenceBranch {
  public:
+  /// Parameters are `Real`, lie on the CPU and require gradients. Throws ConfigError when this processor does not have
+  /// `set`.
   SequenceBranch(const RecurrentBranch& branch, InstructionSet set);
 
   /// Takes the parameters as they are now; sums of gradients begin at zero.
   void begin();
-  /// Takes memory for such a block where there is less.
+  /// Takes memory for such a block where there is less. States that were set before are lost then, so it comes first.
   void reserve(std::int64_t rows, std::int64_t sequences);
   /// The state before the first step of sequence `s`: output and, of an LSTM, memory; as in the policy's state.
   void set_state(std::int64_t s, const Real* state);
+  /// Runs all steps. Everything that backward() needs is kept until the next forward().
   void forward(Rows<const Real> features, const SequenceBlock<Real>& block);
-  /// The cell's outputs of all rows.
+  /// The cell's outputs of all rows; the padding is zero.
   [[nodiscard]] Rows<const Real> output() const { return {output_.data(), stride_}; }
   /// Where derivatives of the loss with respect to output() are to be written, padding included.
   [[nodiscard]] Rows<Real> slopes() { return {slopes_.data(), stride_}; }
@@ -50,6 +53,7 @@ class SequenceBranch {
   /// Overwrites the .grad of all parameters. Throws InvariantError when there is none to write to.
   void finish() const;
 
+  /// Numbers of a row's state in this branch, without padding.
   [[nodiscard]] std::int64_t state_size() const { return state_size_; }
 
  private:
@@ -60,15 +64,17 @@ class SequenceBranch {
     AlignedArray<Real> output, before;
     [[nodiscard]] std::int64_t stride() const { return layer.width() + kPanel; }
   };
-  [[nodiscard]] Rows<Real> output_of(Hidden& hidden) const { return {hidden.output.data(), hidden.stride()}; }
   // What slopes are computed from.
   [[nodiscard]] Real* argument_of(Hidden& hidden) const;
+  // From the derivatives with respect to the gates down to the first layer.
   void backward_hidden(Rows<const Real> features, std::int64_t rows);
   // What the cell multiplies: the last hidden layer's result, or the features.
   [[nodiscard]] Rows<const Real> input(Rows<const Real> features);
+  // A GRU has no memory beside its output, and keeps its products, since its gates' slopes need them.
   [[nodiscard]] bool is_lstm() const { return kind_ == CellKind::kLstm; }
   // The products with the outputs before step `t`; an LSTM's are not kept.
   [[nodiscard]] Rows<Real> products(std::int64_t t, std::int64_t sequences);
+  // Backward through time, up to the derivatives with respect to the gates of all steps.
   void backward_steps(const SequenceBlock<Real>& block);
 
   const BlockKernels<Real>& kernels_;
