@@ -13,7 +13,10 @@ SB3 = Peer("sb3", "sb3_off_policy.py", ("stable-baselines3", "torch", "gymnasium
 SBX = Peer("sbx", "sb3_off_policy.py", ("sbx-rl", "jax", "gymnasium"), note="its operations compiled by XLA")
 CLEANRL = Peer("sb3", "cleanrl_sac.py", ("torch", "gymnasium"), note="our own script of CleanRL's settings")
 RLTOOLS = Peer(
-    "rltools", "rltools_off_policy.py", ("rltools", "gymnasium"), note="compiled for the settings, with MKL, one environment"
+    "rltools",
+    "rltools_off_policy.py",
+    ("rltools", "gymnasium"),
+    note="compiled for the settings, with MKL, one environment",
 )
 SAC_PEERS = {SB3_NAME: SB3, CLEANRL_NAME: CLEANRL, SBX_NAME: SBX, RLTOOLS_NAME: RLTOOLS}
 

@@ -10,8 +10,15 @@ from harness.process import run
 
 KERNELS, AUTOGRAD = "tandem", "by autograd"
 SMOKE_STEPS = 2_048
-TWO_SHARDS = ("devices=cpu:2", "shards=2", "num_envs=8", "rollout_steps=128", "ppo.epochs=4", "ppo.minibatches=4",
-              "ppo.minibatch_size=none")
+TWO_SHARDS = (
+    "devices=cpu:2",
+    "shards=2",
+    "num_envs=8",
+    "rollout_steps=128",
+    "ppo.epochs=4",
+    "ppo.minibatches=4",
+    "ppo.minibatch_size=none",
+)
 
 
 @dataclass(frozen=True)
@@ -70,7 +77,9 @@ class PolicyKinds(Bench):
             summary = json.loads((folder / "summary.json").read_text())
             log = (folder / "log.txt").read_text()
             if ("computed by fused kernels" in log) != (kernel == "auto"):
-                raise WrongAnswer(f"{kind.name}: ppo.kernel is {kernel}, and the log says otherwise: {folder / 'log.txt'}")
+                raise WrongAnswer(
+                    f"{kind.name}: ppo.kernel is {kernel}, and the log says otherwise: {folder / 'log.txt'}"
+                )
             if summary["env_steps"] < steps:
                 raise WrongAnswer(f"{kind.name}: {summary['env_steps']} of {steps} steps were made")
             values[kind.name] = summary["env_steps_per_s"]

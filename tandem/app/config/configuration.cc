@@ -341,18 +341,6 @@ class Assembly {
 
 }  // namespace
 
-TrainOptions asked_for(const ConfigSources& sources) {
-  TrainOptions options;
-  OptionTable table = option_table(options);
-  try {
-    if (sources.file)
-      (void)table.assign(read_yaml(read_text(*sources.file), sources.file->string(), Layer::kFile, table).settings);
-  } catch (const ConfigError&) {  // NOLINT(bugprone-empty-catch): left to configure(), as those of assign() are
-  }
-  (void)table.assign(sources.flags);
-  return options;
-}
-
 Configuration configure(const ConfigSources& sources, const Surroundings& surroundings) {
   Assembly assembly(surroundings);
   if (sources.recorded) assembly.read_record(*sources.recorded);
@@ -390,17 +378,5 @@ std::vector<std::string> changed_since(std::string_view recorded, const TrainOpt
   }
   return changes;
 }
-
-TrainOptions read_recorded(std::string_view text, const std::string& name) {
-  TrainOptions options;
-  OptionTable table = option_table(options);
-  YamlSettings read = read_yaml(text, name, Layer::kFile, table);
-  append(read.faults, table.assign(read.settings));
-  if (read.faults.empty() && options.env.empty()) read.faults.push_back(concat(name, " names no env: it is not whole"));
-  if (!read.faults.empty()) throw ConfigError(read.faults);
-  return options;
-}
-
-TrainOptions read_recorded(const std::filesystem::path& file) { return read_recorded(read_text(file), file.string()); }
 
 }  // namespace tandem::app

@@ -98,7 +98,7 @@ void FusedSequences<Real>::actions_back(std::int64_t first, std::int64_t samples
   kernels_.transpose(head_.data(), kBlock, head_size_, samples, head.row(first), head.stride);
 }
 
-// What forward() left is overwritten.
+// The results of forward() are overwritten.
 template <typename Real>
 void FusedSequences<Real>::backward() {
   network_.backward(now_);

@@ -26,6 +26,13 @@ GradientChoice autograd(const std::string& why) {
           concat("Losses and gradients are computed by tensor operations and autograd, not by fused kernels: ", why)};
 }
 
+GradientChoice one_pass(const std::string& why) {
+  return {
+      GradientWay::kOnePass,
+      concat("Losses and gradients are computed in one pass over the rows and, of the policy, by tensor operations ",
+             "and autograd, not by fused kernels: ", why)};
+}
+
 GradientChoice replayed(bool on_cpu) {
   return {GradientWay::kReplayed,
           concat("Losses and gradients are computed by tensor operations and autograd, recorded ",
@@ -52,7 +59,7 @@ std::string why_not_replayed(const ActorCritic& policy) {
   return device::why_not_recorded(policy.parameters().front().device());
 }
 
-// `kAuto` prefers fused kernels, then, on a CUDA device, a recorded graph, then autograd.
+// `kAuto` prefers fused kernels, then, on a CUDA device, a recorded graph, on a CPU a loss in one pass, then autograd.
 GradientChoice choose_gradients(const GradientQuestion& question) {
   const bool on_cpu = question.policy.parameters().front().is_cpu();
   const auto not_replayed = [&] { return first_reason(question.no_replay, why_not_replayed(question.policy)); };
@@ -73,8 +80,10 @@ GradientChoice choose_gradients(const GradientQuestion& question) {
     return {GradientWay::kFused,
             concat("Losses and gradients are computed by fused kernels (", name_of(question.set), ")")};
   }
-  // `kAuto` does not record on a CPU.
-  if (on_cpu) return autograd(not_fused);  // where nothing is won by recording
+  if (on_cpu) {  // where nothing is won by recording
+    const bool is_float = question.policy.parameters().front().scalar_type() == at::kFloat;
+    return question.has_one_pass && is_float ? one_pass(not_fused) : autograd(not_fused);
+  }
   if (const std::string why = not_replayed(); !why.empty())
     return autograd(concat(not_fused, "; nor as a CUDA graph: ", why));
   return replayed(on_cpu);

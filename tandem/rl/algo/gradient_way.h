@@ -8,11 +8,12 @@
 
 namespace tandem::rl {
 
-/// kFused gives the numbers of the others to rounding, kReplayed the bits of kAutograd.
-/// How one step's gradients come about. All three compute the same loss.
+/// How one step's gradients come about. All of them compute the same loss: kFused and kOnePass have the numbers of the
+/// others to rounding, kReplayed has the bits of kAutograd.
 enum class GradientWay {
   kFused,     // by fused_block.h
   kReplayed,  // by tensor operations and autograd, recorded (learner/replayed_loss.h): on a CUDA device a graph
+  kOnePass,   // the loss in one pass over the rows, the policy by tensor operations and autograd
   kAutograd,  // by tensor operations and autograd
 };
 
@@ -29,6 +30,7 @@ struct GradientQuestion {
   const char* option = "kernel";  // where that was said, for messages
   std::string no_kernels = {};    // why this loss has none
   std::string no_replay = {};     // why this loss, or its batches, cannot be recorded
+  bool has_one_pass = false;      // whether the loss can be had in one pass over its rows
   InstructionSet set = InstructionSet::kPortable;
 };
 

@@ -50,6 +50,13 @@ TEST(GradientWayTest, OnTheCpuItIsKernelsOrAutogradUnlessRecordingIsAskedFor) {
   EXPECT_EQ(without.way, GradientWay::kAutograd) << "on the CPU nothing is won by recording";
   EXPECT_THAT(without.sentence, HasSubstr("there are none for KL"));
 
+  const GradientChoice pass =
+      choose_gradients({.policy = *policy, .no_kernels = "there are none for KL", .has_one_pass = true});
+  EXPECT_EQ(pass.way, GradientWay::kOnePass);
+  EXPECT_THAT(pass.sentence, HasSubstr("in one pass over the rows"));
+  EXPECT_EQ(choose_gradients({.policy = *policy, .wanted = LossKernel::kOff, .has_one_pass = true}).way,
+            GradientWay::kAutograd);
+
   const GradientChoice recorded = choose_gradients({.policy = *policy, .wanted = LossKernel::kRecorded});
   EXPECT_EQ(recorded.way, GradientWay::kReplayed);
   EXPECT_THAT(recorded.sentence, HasSubstr("recorded once and, on a CPU, done again"));

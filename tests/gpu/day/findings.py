@@ -34,7 +34,7 @@ class Finding:
 
 
 def of_tests(cases: Iterable[dict[str, Any]], program: str) -> list[Finding]:
-    """`cases`: those of GoogleTest's report, each with name and failures. A skipped one proves nothing, and so failed."""
+    """`cases`: those of GoogleTest's report, each with name and failures. A skipped one proves nothing: it failed."""
     found = []
     for case in cases:
         again = f"{program} --gtest_filter={case['name']}"
@@ -91,7 +91,9 @@ def of_benches(document: dict[str, Any]) -> list[Finding]:
             found.append(Finding(Rank.FAILED, f"the bench {bench['name']}", f"not run: {bench['not_run']}", again))
         for metric in bench["metrics"]:
             if metric["met"] is False:
-                evidence = ", ".join(f"{times:.2f} times {other}" for other, times in metric["times_better"].items() if times)
+                evidence = ", ".join(
+                    f"{times:.2f} times {other}" for other, times in metric["times_better"].items() if times
+                )
                 found.append(Finding(Rank.MISSED, f"{bench['name']}: {metric['name']}", evidence, again))
     return found
 

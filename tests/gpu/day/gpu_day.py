@@ -58,15 +58,24 @@ def refuse(text: str) -> None:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=Path, default=ROOT / "build" / "release", help="the build to try (build/release)")
-    parser.add_argument("--report", type=Path, default=ROOT / "build" / "gpu-day", help="the report's folder (build/gpu-day)")
+    parser.add_argument(
+        "--build", type=Path, default=ROOT / "build" / "release", help="the build to try (build/release)"
+    )
+    parser.add_argument(
+        "--report", type=Path, default=ROOT / "build" / "gpu-day", help="the report's folder (build/gpu-day)"
+    )
     parser.add_argument("--only", default=",".join(PARTS), help=f"parts, with commas between them ({','.join(PARTS)})")
-    parser.add_argument("--trainings", default="", metavar="WORD", help="only the trainings that have it in their names")
+    parser.add_argument(
+        "--trainings", default="", metavar="WORD", help="only the trainings that have it in their names"
+    )
     parser.add_argument("--minutes", type=float, default=20, help="after these nothing new is begun (20)")
     options = parser.parse_args()
     options.only = options.only.split(",")
     if not any(options.trainings in trial.name for trial in TRIALS):
-        parser.error(f"--trainings: none has {options.trainings!r} in its name; there are {'; '.join(each.name for each in TRIALS)}")
+        parser.error(
+            f"--trainings: none has {options.trainings!r} in its name; there are "
+            + "; ".join(each.name for each in TRIALS)
+        )
     if unknown := [part for part in options.only if part not in PARTS]:
         parser.error(f"--only: there is no part {', '.join(unknown)}; there are {', '.join(PARTS)}")
     return options
@@ -78,7 +87,9 @@ def describe_device() -> dict[str, str]:
     try:
         done = subprocess.run(question, capture_output=True, text=True, timeout=60)
     except (FileNotFoundError, subprocess.TimeoutExpired) as missing:
-        refuse(f"there is no CUDA device here that could be asked: {missing}. The tests of what needs none are `make test`")
+        refuse(
+            f"there is no CUDA device here that could be asked: {missing}. The tests of what needs none are `make test`"
+        )
     if done.returncode != 0 or not done.stdout.strip():
         refuse(f"nvidia-smi names no CUDA device: {(done.stdout + done.stderr).strip()}")
     return {"device": done.stdout.strip().replace("\n", "; ")}
@@ -87,7 +98,9 @@ def describe_device() -> dict[str, str]:
 def describe_build(build: Path) -> dict[str, str]:
     if not (build / "bin" / "tandem").exists():
         refuse(f"{build}/bin/tandem is not there; `make gpu-day` builds it")
-    done = subprocess.run([build / "bin" / "tandem", "--version"], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        [build / "bin" / "tandem", "--version"], capture_output=True, text=True, timeout=60, check=True
+    )
     return {"tandem": ", ".join(" ".join(line.split()) for line in done.stdout.splitlines() if line.strip())}
 
 
@@ -107,13 +120,23 @@ def run_tests(build: Path, scratch: Path, limit_s: float) -> dict[str, Any]:
         for suite in json.loads(out.read_text())["testsuites"]:
             for case in suite["testsuite"]:
                 failures = [each["failure"].strip() for each in case.get("failures", [])]
-                cases.append({"name": f"{suite['name']}.{case['name']}", "failures": failures,
-                              "skipped": case["result"] == "SKIPPED"})
+                cases.append(
+                    {
+                        "name": f"{suite['name']}.{case['name']}",
+                        "failures": failures,
+                        "skipped": case["result"] == "SKIPPED",
+                    }
+                )
     if how or not cases:
         begun = [line.split("] ", 1)[1] for line in printed.splitlines() if line.startswith("[ RUN")]
         why = how or "GoogleTest wrote no report"
-        cases.append({"name": begun[-1] if begun else "the test program", "skipped": False,
-                      "failures": ["\n".join([why, *printed.splitlines()[-8:]])]})
+        cases.append(
+            {
+                "name": begun[-1] if begun else "the test program",
+                "skipped": False,
+                "failures": ["\n".join([why, *printed.splitlines()[-8:]])],
+            }
+        )
     return {"seconds": time.monotonic() - began, "cases": cases}
 
 
@@ -146,8 +169,13 @@ def main() -> int:
     options = arguments()
     machine = describe_device() | describe_build(options.build)
     clock, stopped = Clock(options.minutes), False
-    day: dict[str, Any] = {"began": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()), "machine": machine, "tests": {},
-                           "benches": {}, "left_out": [part for part in PARTS if part not in options.only]}
+    day: dict[str, Any] = {
+        "began": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+        "machine": machine,
+        "tests": {},
+        "benches": {},
+        "left_out": [part for part in PARTS if part not in options.only],
+    }
     outcomes: list[Outcome] = []
     with tempfile.TemporaryDirectory(prefix="tandem-gpu-day-") as folder:
         scratch = Path(folder)
@@ -174,9 +202,24 @@ def main() -> int:
     text = markdown(day, found, outcomes)
     (options.report / "report.md").write_text(text)
     (options.report / "report.json").write_text(
-        json.dumps(day | {"trainings": [each.to_json() for each in outcomes],
-                          "findings": [{"rank": findings.WORDS[each.rank], "what": each.what, "evidence": each.evidence,
-                                        "again": each.next_step} for each in found]}, indent=1) + "\n")
+        json.dumps(
+            day
+            | {
+                "trainings": [each.to_json() for each in outcomes],
+                "findings": [
+                    {
+                        "rank": findings.WORDS[each.rank],
+                        "what": each.what,
+                        "evidence": each.evidence,
+                        "again": each.next_step,
+                    }
+                    for each in found
+                ],
+            },
+            indent=1,
+        )
+        + "\n"
+    )
     print(text)
     print(f"The report: {options.report / 'report.md'}")
     return 130 if stopped else 1 if found else 0

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The laws of `make gpu-day`: what comes first among its findings, and that it ends in order without a device.
 
-    gpu_day_test.py TANDEM [-v] [FindingsTest...]
+gpu_day_test.py TANDEM [-v] [FindingsTest...]
 """
 
 import dataclasses
@@ -55,19 +55,29 @@ class FindingsTest(unittest.TestCase):
         self.assertEqual(self.ranks(findings.of_trials([outcome(played="no such file")])), [Rank.FAILED])
 
     def test_a_skipped_test_and_a_bench_that_was_not_run_are_findings(self):
-        self.assertEqual(self.ranks(findings.of_tests([{"name": "A.B", "failures": [], "skipped": True}], "t")), [Rank.FAILED])
+        self.assertEqual(
+            self.ranks(findings.of_tests([{"name": "A.B", "failures": [], "skipped": True}], "t")), [Rank.FAILED]
+        )
         self.assertEqual(self.ranks(findings.of_benches(bench(not_run="no device"))), [Rank.FAILED])
 
     def test_wrong_comes_before_failed_before_missed_before_slow_and_the_slowest_first(self):
-        found = findings.of_trials([outcome("little", device=90), outcome("much", device=10), outcome("dead", failure="x"),
-                                    outcome("bits", states=("a", "b"))])
+        found = findings.of_trials(
+            [
+                outcome("little", device=90),
+                outcome("much", device=10),
+                outcome("dead", failure="x"),
+                outcome("bits", states=("a", "b")),
+            ]
+        )
         found += findings.of_benches(bench(met=False))
         ordered = findings.in_order(found)
         self.assertEqual(self.ranks(ordered), [Rank.WRONG, Rank.FAILED, Rank.MISSED, Rank.SLOW, Rank.SLOW])
         self.assertEqual([each.what for each in ordered[3:]], ["training: much", "training: little"])
 
     def test_findings_of_one_cause_are_one(self):
-        found = findings.of_trials([outcome("a", failure="no driver"), outcome("b", failure="no driver"), outcome("c", failure="full")])
+        found = findings.of_trials(
+            [outcome("a", failure="no driver"), outcome("b", failure="no driver"), outcome("c", failure="full")]
+        )
         self.assertEqual([each.what for each in findings.in_order(found)], ["training: a, training: b", "training: c"])
 
 
@@ -75,8 +85,13 @@ class DayTest(unittest.TestCase):
     tandem = Path()
 
     def day(self, *arguments, path):
-        return subprocess.run([sys.executable, "-B", HERE / "gpu_day.py", "--build", self.tandem.parents[1], *arguments],
-                              capture_output=True, text=True, timeout=120, env=os.environ | {"PATH": path})
+        return subprocess.run(
+            [sys.executable, "-B", HERE / "gpu_day.py", "--build", self.tandem.parents[1], *arguments],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            env=os.environ | {"PATH": path},
+        )
 
     def test_without_a_device_it_says_so_and_proves_nothing(self):
         done = self.day(path="/nowhere")
@@ -119,7 +134,6 @@ class DayTest(unittest.TestCase):
             text = (Path(folder) / "report.md").read_text()
             self.assertIn("CUDA was asked for, but", text)
             self.assertIn("Not tried: benches", text)
-
 
 
 if __name__ == "__main__":

@@ -11,20 +11,39 @@ from trials import Outcome
 
 def markdown(day: dict[str, Any], found: Sequence[Finding], outcomes: Sequence[Outcome]) -> str:
     """`day`: the parts that gpu_day.py collected, as its JSON has them."""
-    parts = [_head(day), _findings(found, day["left_out"]), _tests(day["tests"]), _trials(outcomes), _benches(day["benches"])]
+    parts = [
+        _head(day),
+        _findings(found, day["left_out"]),
+        _tests(day["tests"]),
+        _trials(outcomes),
+        _benches(day["benches"]),
+    ]
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def _head(day: dict[str, Any]) -> str:
     facts = [f"{name}: {value}" for name, value in day["machine"].items()]
-    return "\n".join(["# A day on a CUDA device", "", f"{day['began']}, {day['seconds']:.0f} s.", "", *(f"- {each}" for each in facts)])
+    return "\n".join(
+        [
+            "# A day on a CUDA device",
+            "",
+            f"{day['began']}, {day['seconds']:.0f} s.",
+            "",
+            *(f"- {each}" for each in facts),
+        ]
+    )
 
 
 def _findings(found: Sequence[Finding], left_out: Sequence[str]) -> str:
     lines = ["## What to mend first", ""]
     for number, finding in enumerate(found, 1):
-        lines += [f"{number}. **{WORDS[finding.rank]}**: {finding.what}", "", *_indented(finding.evidence),
-                  f"   Again: `{finding.next_step}`", ""]
+        lines += [
+            f"{number}. **{WORDS[finding.rank]}**: {finding.what}",
+            "",
+            *_indented(finding.evidence),
+            f"   Again: `{finding.next_step}`",
+            "",
+        ]
     if not found:
         lines.append("Nothing that was tried.")
     lines += [f"Not tried: {each}." for each in left_out]
@@ -77,10 +96,17 @@ def _row(outcome: Outcome) -> str:
 def _benches(document: dict[str, Any]) -> str:
     if not document:
         return ""
-    lines = ["## Benches", "", "| bench | metric | contender | median | lowest | highest |", "| --- | --- | --- | --- | --- | --- |"]
+    lines = [
+        "## Benches",
+        "",
+        "| bench | metric | contender | median | lowest | highest |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
     for bench in document["benches"]:
         for metric in bench["metrics"]:
             for name, numbers in metric["contenders"].items():
-                figures = " | ".join("never" if numbers[key] is None else f"{numbers[key]:,.1f}" for key in ("median", "low", "high"))
+                figures = " | ".join(
+                    "never" if numbers[key] is None else f"{numbers[key]:,.1f}" for key in ("median", "low", "high")
+                )
                 lines.append(f"| {bench['name']} | {metric['name']} ({metric['unit']}) | {name} | {figures} |")
     return "\n".join(lines)

@@ -43,6 +43,23 @@ class Problem {
     return loss.loss.item<double>();
   }
 
+  // In float32: the loss by `loss_of`, ppo_loss() or the one pass, and autograd's gradients.
+  template <typename LossOf>
+  double differentiate(const LossOf& loss_of, PpoSums& sums, std::vector<torch::Tensor>& gradients) {
+    policy->to(torch::kFloat);
+    learner::ShardBatch batch;
+    batch.rows = batch.valid_rows = order.numel();
+    for (const auto& [name, column] : columns) {
+      const torch::Tensor chosen = column.index_select(0, order);
+      batch.columns.emplace_back(name, chosen.scalar_type() == torch::kDouble ? chosen.to(torch::kFloat) : chosen);
+    }
+    torch::manual_seed(kSeedOfDraws);
+    const learner::ShardLoss loss = loss_of(*policy, batch, options, minibatch, sums);
+    EXPECT_EQ(loss.weight, static_cast<double>(order.numel()));
+    gradients = torch::autograd::grad({loss.loss * loss.weight}, policy->parameters());
+    return loss.loss.template item<double>();
+  }
+
   template <typename Real>
   learner::WrittenLoss fuse(InstructionSet set, PpoSums& sums) {
     constexpr auto dtype = c10::CppTypeToScalarType<Real>();
@@ -146,6 +163,20 @@ TEST(FusedPpoTest, EveryInstructionSetIsWithinTheRoundingOfFloat32) {
         EXPECT_LT(difference(parameters[i].grad(), wanted[i]), 1e-4)
             << name_of(set) << ", parameter " << i << ", seed " << seed;
     }
+  }
+}
+
+TEST(PpoLossInOnePassTest, LossSumsAndGradientsAreThoseOfTheDefinition) {
+  for (int seed = 0; seed < 48; ++seed) {
+    Problem problem(seed);
+    PpoSums wanted_sums, sums;
+    std::vector<torch::Tensor> wanted, got;
+    const double wanted_loss = problem.differentiate(ppo_loss, wanted_sums, wanted);
+    const double loss = problem.differentiate(ppo_loss_in_one_pass, sums, got);
+    EXPECT_NEAR(loss, wanted_loss, 1e-5 * std::max(1.0, std::abs(wanted_loss))) << "seed " << seed;
+    expect_near(sums, wanted_sums, 1e-4);
+    for (std::size_t i = 0; i < wanted.size(); ++i)
+      EXPECT_LT(difference(got[i], wanted[i].to(torch::kDouble)), 2e-5) << "parameter " << i << ", seed " << seed;
   }
 }
 

@@ -65,6 +65,7 @@ Ppo::Ppo(learner::Member member, ActorCritic& policy, const PpoOptions& options,
            .wanted = options.kernel,
            .option = "ppo.kernel",
            .no_replay = options.fragments == Fragments::kUneven ? "minibatches differ in their rows" : "",
+           .has_one_pass = true,
            .set = set})) {
   member_.learner.name_batch({.row =
                                   [this](int shard, std::int64_t row) {
@@ -201,7 +202,8 @@ learner::LearnerReport Ppo::step(std::int64_t minibatch, double lr_factor, Clock
   const auto loss = [&](const learner::ShardBatch& rows) {
     PpoSums& sums = minibatch_sums_.emplace_back();
     if (rows.rows == 0) return learner::ShardLoss{};  // of uneven fragments
-    return ppo_loss(policy_, rows, now_, shared, sums);
+    const auto loss_of = gradients_.way == GradientWay::kOnePass ? ppo_loss_in_one_pass : ppo_loss;
+    return loss_of(policy_, rows, now_, shared, sums);
   };
   return member_.learner.step(minibatch, learner::LossFunction(std::cref(loss)), lr_factor, limits);
 }

@@ -50,6 +50,13 @@ struct PpoSums : Losses {
 [[nodiscard]] learner::ShardLoss ppo_loss(ActorCritic& policy, const learner::ShardBatch& batch,
                                           const PpoOptions& options, const PpoMinibatch& minibatch, PpoSums& sums);
 
+/// ppo_loss() in one pass over the rows, as one operation of autograd instead of some sixty, for a policy of float32 on
+/// the CPU, whose gradients stay autograd's. The numbers are those of ppo_loss() to rounding. Throws InvariantError for
+/// another policy.
+[[nodiscard]] learner::ShardLoss ppo_loss_in_one_pass(ActorCritic& policy, const learner::ShardBatch& batch,
+                                                      const PpoOptions& options, const PpoMinibatch& minibatch,
+                                                      PpoSums& sums);
+
 /// Returns the loss for a learner::ReplayedLoss: with `constants` in place of what changes from step to step, the means
 /// in place of sums, and nothing read on the host. Whether there is a penalty for KL, `options` say. Policies whose
 /// entropy is an estimate draw random numbers, and are not for this.

@@ -91,7 +91,7 @@ class BlockNet {
   void forward(const BlockInput<Real>& input, std::int64_t block, std::int64_t samples);
   /// [outputs, kBlock] of a block, until the next forward() for it.
   [[nodiscard]] Real* output(std::int64_t block);
-  /// What the last layer had for its input: [its inputs, kBlock] of a block. `input` is that of forward().
+  /// The last layer's input: [its inputs, kBlock] of a block. `input` is that of forward().
   [[nodiscard]] const Real* last_input(const BlockInput<Real>& input, std::int64_t block) const;
 
   /// The derivatives with respect to inputs begin .. begin + count - 1: [count, kBlock], written or added to.

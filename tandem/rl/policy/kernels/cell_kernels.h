@@ -64,7 +64,7 @@ struct CellKernels {
   void (*lstm)(const CellStep<Real>& step);
   /// Backward, one step before the other: see CellStepBack for what is written where.
   void (*lstm_back)(const CellStepBack<Real>& step);
-  /// The same of a GRU, which has neither memory nor tanh_memory: those pointers may be null.
+  /// A GRU has these, too, but it has neither memory nor tanh_memory: those pointers may be null.
   void (*gru)(const CellStep<Real>& step);
   void (*gru_back)(const CellStepBack<Real>& step);
 };

@@ -160,7 +160,7 @@ class ActionGradient {
   AlignedArray<Real> of_log_std_;
   // [action_size, kPanel]: sums over the blocks, which finish() adds up.
   AlignedArray<Real> log_std_sum_;
-  // Of the families that have them.
+  // Only the families that they are named after have them.
   std::optional<StateDependentGradient<Real>> state_dependent_;
   std::optional<SquashedEntropy<Real>> squashed_;
 };

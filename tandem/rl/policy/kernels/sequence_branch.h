@@ -64,11 +64,11 @@ class SequenceBranch {
     AlignedArray<Real> output, before;
     [[nodiscard]] std::int64_t stride() const { return layer.width() + kPanel; }
   };
-  // What slopes are computed from.
+  // Slopes are computed from these.
   [[nodiscard]] Real* argument_of(Hidden& hidden) const;
   // From the derivatives with respect to the gates down to the first layer.
   void backward_hidden(Rows<const Real> features, std::int64_t rows);
-  // What the cell multiplies: the last hidden layer's result, or the features.
+  // The cell multiplies this: the last hidden layer's result, or the features.
   [[nodiscard]] Rows<const Real> input(Rows<const Real> features);
   // A GRU has no memory beside its output, and keeps its products, since its gates' slopes need them.
   [[nodiscard]] bool is_lstm() const { return kind_ == CellKind::kLstm; }
@@ -84,7 +84,7 @@ class SequenceBranch {
   const std::int64_t size_, units_, state_size_;  // units_: size_ with padding
   std::vector<Hidden> hidden_;
   RowLayer<Real> input_, recurrent_;
-  // Of the cell's arrays, and of its gates.
+  // Strides of the cell's arrays and of its gates.
   const std::int64_t stride_, gates_stride_;
   std::int64_t reserved_rows_ = 0, reserved_sequences_ = 0;
   // [rows, gates_stride_], and for an LSTM's products [sequences, gates_stride_].

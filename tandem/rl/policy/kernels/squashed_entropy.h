@@ -34,7 +34,7 @@ class SquashedEntropy {
  private:
   const std::int64_t actions_;
   at::Tensor drawn_;  // [count, actions]
-  // Of each sample: log |d tanh(u) / du| of the action taken, summed, [kBlock]; the noise of the draw; deviation times
+  // Each sample's log |d tanh(u) / du| of the action taken, summed, [kBlock]; the noise of the draw; deviation times
   // noise; tanh of the draw.
   AlignedArray<Real> log_slope_, noise_, moved_, squashed_;
 };
