@@ -30,18 +30,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 # The phases of a replica's thread whose work is that of its shards. The rest is the same on each replica.
-SHARED = {
-    "loss and gradients",
-    "act",
-    "step environments",
-    "rollout",
-    "gae",
-    "load",
-    "shuffle",
-    "add gradients",
-    "statistics",
-    "advantage moments",
-}
+SHARED = {"loss and gradients", "act", "step environments", "rollout", "gae", "load", "shuffle", "add gradients",
+          "statistics", "advantage moments"}
 WAITING = {"sync", "sum statistics", "wait"}
 
 
@@ -85,10 +75,8 @@ def main() -> int:
     more = ["--set", f"shards={asked.shards}", *asked.more]
     found, updates, of_one = measure(program, asked.config, 1, more)
     own = {name: ms / updates for name, (ms, _) in found.items()}
-    ms = {
-        "shared": sum(its for name, its in own.items() if name in SHARED),
-        "whole": sum(its for name, its in own.items() if name not in SHARED | WAITING and not name.startswith("(")),
-    }
+    ms = {"shared": sum(its for name, its in own.items() if name in SHARED),
+          "whole": sum(its for name, its in own.items() if name not in SHARED | WAITING and not name.startswith("("))}
     sums = found.get("sync", (0.0, 0))[1] / updates
     measured = {1: of_one}
     if len(os.sched_getaffinity(0)) >= 2:
@@ -98,10 +86,8 @@ def main() -> int:
     for n in asked.cores:
         parts = model(ms, asked.shards, sums, 4 * asked.parameters, n, asked.line_ns, asked.copy_gb)
         here = f"{measured[n]:.2f}" if n in measured else "extrapolated"
-        print(
-            f"{n:>6} {parts[0]:>10.3f} {parts[1]:>9.3f} {parts[2]:>9.3f} {sum(parts):>10.3f} "
-            f"{base / sum(parts):>7.1f}  {here}"
-        )
+        columns = [f"{n:>6} {parts[0]:>10.3f} {parts[1]:>9.3f} {parts[2]:>9.3f} {sum(parts):>10.3f}"]
+        print(*columns, f"{base / sum(parts):>7.1f}  {here}")
     return 0
 
 
