@@ -44,7 +44,7 @@ TEST_F(AutoDevicesTest, ShardsKeepTheRulesOfTheRun) {
   EXPECT_EQ(on(8, "num_envs: 64\n").options.shards, 8);
   EXPECT_EQ(on(8, "num_envs: 8\n").options.shards, 2) << "four environments a shard";
   EXPECT_EQ(on(8, "num_envs: 6\n").options.shards, 1);
-  EXPECT_EQ(on(8, "num_envs: 16\nrollout_steps: 128\nppo.minibatch_size: 258\n").options.shards, 2)
+  EXPECT_EQ(on(8, "num_envs: 24\nrollout_steps: 128\nppo.minibatch_size: 6\n").options.shards, 2)
       << "a minibatch divides into them";
 }
 
