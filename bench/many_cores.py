@@ -63,16 +63,16 @@ def model(ms: dict[str, float], shards: int, sums: float, bytes_of_sum: float, n
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("config")
-    parser.add_argument("more", nargs="*", help="behind --: further arguments of tandem train")
     parser.add_argument("--cores", type=int, nargs="+", default=[1, 2, 4, 8, 16, 64, 192])
     parser.add_argument("--shards", type=int, default=64, help="of the runs, as many as the most replicas that pay")
     parser.add_argument("--parameters", type=int, default=9_155, help="of the model, for the bytes of a sum")
     parser.add_argument("--line-ns", type=float, default=100, help="until a cache line comes from another core")
     parser.add_argument("--copy-gb", type=float, default=10, help="bytes that a core copies in a second, in 10^9")
     parser.add_argument("--build", type=Path, default=ROOT / "build" / "release")
-    asked = parser.parse_args()
+    at = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
+    asked = parser.parse_args(sys.argv[1:at])
     program = asked.build / "bin" / "tandem"
-    more = ["--set", f"shards={asked.shards}", *asked.more]
+    more = ["--set", f"shards={asked.shards}", *sys.argv[at + 1 :]]
     found, updates, of_one = measure(program, asked.config, 1, more)
     own = {name: ms / updates for name, (ms, _) in found.items()}
     ms = {"shared": sum(its for name, its in own.items() if name in SHARED),
