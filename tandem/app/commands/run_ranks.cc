@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "tandem/app/commands/run_session.h"
+#include "tandem/app/config/auto_devices.h"
 #include "tandem/app/run/run_folder.h"
 #include "tandem/app/train/build_run.h"
 #include "tandem/app/train/run_record.h"
@@ -231,6 +232,10 @@ struct RankOfRun {
     for (const Setting& flag : flags) {
       if (flag.key == "devices") its.devices = flag.value.text;
       if (flag.key == "quiet") its.quiet = flag.value.text == "true";
+    }
+    if (its.devices == kAutoDevices) {  // of this rank's cores; rank 0 has resolved the shards
+      const Surroundings here = surroundings_of(program.environments, comm::launcher_environment().world_size);
+      its.devices = concat("cpu:", here.replicas_here(its.shards.value_or(1)));
     }
     return its;
   }
