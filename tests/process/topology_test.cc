@@ -27,6 +27,17 @@ TEST(TopologyTest, CartPoleHasTheSameStateOnAnyReplicas) { expect_same_state_on_
 
 TEST(TopologyTest, NormalisedPendulumHasTheSameStateOnAnyReplicas) { expect_same_state_on_any_replicas(pendulum()); }
 
+// The machine has a say in the replicas, and none in the shards.
+TEST(TopologyTest, DevicesByTheMachineHaveTheSameStateAloneAndOnRanks) {
+  const TemporaryFolder scratch;
+  for (const std::string ranks : {"1", "2"}) {
+    expect_success(tandem({"train", "--env", "CartPole-v1", "--num-envs", "16", "--total-steps", "2048", "--devices",
+                           "cpu:auto", "--ranks", ranks, "--quiet", "--run-dir", (scratch / ranks).string()}));
+    EXPECT_EQ(summary_of(scratch / ranks).at("shards").as_int64(), 4);
+  }
+  EXPECT_EQ(state_of(scratch / "1"), state_of(scratch / "2"));
+}
+
 TEST(TopologyTest, AnotherSeedHasAnotherState) {
   Recipe other = cartpole();
   std::ranges::replace(other.arguments, std::string("11"), std::string("13"));
