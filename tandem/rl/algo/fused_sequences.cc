@@ -7,6 +7,13 @@ namespace {
 
 // Two tiles of a product's rows. More sequences at once would only take more memory than the caches have.
 constexpr std::int64_t kMostSequences = 12;
+// Rows of a block whose sequences are long: they take some KiB each.
+constexpr std::int64_t kMostRows = 4096;
+
+// How many sequences of so many steps make a block.
+std::int64_t most_sequences(std::int64_t steps) {
+  return std::clamp<std::int64_t>(kMostRows / std::max<std::int64_t>(steps, 1), 1, kMostSequences);
+}
 
 }  // namespace
 
@@ -26,7 +33,8 @@ void FusedSequences<Real>::begin(const ActedRows& rows, const at::Tensor& states
   rows_.begin(rows);
   states_ = memory_of<Real>(states, "state");
   places_ = &places;
-  blocks_ = (places.sequences + kMostSequences - 1) / kMostSequences;
+  const std::int64_t most = most_sequences(places.steps);
+  blocks_ = (places.sequences + most - 1) / most;
   block_sequences_ = blocks_ == 0 ? 0 : (places.sequences + blocks_ - 1) / blocks_;
   held_ = -1;
   network_.begin();

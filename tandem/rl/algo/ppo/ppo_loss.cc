@@ -262,6 +262,7 @@ learner::WrittenLoss FusedPpo<Real>::run(const learner::ShardRows& rows, const P
   auto learned = static_cast<double>(rows.rows);
   if (sequences_) {
     learned = place_sequences(rows, *options.sequences);
+    if (learned == 0) return {};
     sequences_->begin(columns, columns.state, places_);
     sequences_->differentiate(slopes_of);
   } else {
