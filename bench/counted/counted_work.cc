@@ -7,6 +7,7 @@
 // Counts do not depend on what else the machine does. So that they depend little on the processor, vector code is that
 // of AVX2, which is all that callgrind knows, whatever the processor has beside.
 #include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
 
 #include <array>
@@ -20,6 +21,7 @@
 #include "tandem/rl/algo/ppo/ppo_run.h"
 #include "tandem/rl/env/env_buffers.h"
 #include "tandem/rl/env/env_registry.h"
+#include "tandem/rl/policy/kernels/images/torso_net.h"
 #include "tandem/rl/policy/kernels/mlp_kernels.h"
 #include "tandem/rl/policy/mlp_policy.h"
 #include "tandem/rl/policy/recurrent_policy.h"
@@ -79,6 +81,26 @@ void run_layer() {
   counted_layer(rl::mlp_kernels(InstructionSet::kAvx2), layer, x.data(), y.data());
 }
 
+// Two pictures of 84x84 in four channels through the torso of the Nature paper and back.
+__attribute__((noinline)) void counted_torso(rl::TorsoNet<float>& net, const std::uint8_t* pixels, float* row) {
+  for (int i = 0; i < 2; ++i) {
+    net.forward(0, pixels, row);
+    net.backward(0, row);
+  }
+}
+
+void run_torso() {
+  constexpr std::int64_t kSide = 84, kChannels = 4;
+  const rl::Leaf leaf{.name = "image", .type = rl::ElementType::kUInt8, .shape = {kChannels, kSide, kSide}};
+  at::Generator random = at::detail::createCPUGenerator(1);
+  const auto torso = rl::make_torso(rl::Torso::kNatureCnn, {}, leaf, random);
+  rl::TorsoNet<float> net(*torso, InstructionSet::kAvx2, {});
+  net.begin();
+  const std::vector<std::uint8_t> pixels(kChannels * kSide * kSide, 100);
+  std::vector<float> row(static_cast<std::size_t>(torso->features()));
+  counted_torso(net, pixels.data(), row.data());
+}
+
 // An update of configs/cartpole-cleanrl.yaml's sizes, on one replica, so that nobody waits.
 rl::PpoSetup setup_of(rl::LossKernel kernel) {
   rl::PpoSetup setup;
@@ -121,6 +143,7 @@ constexpr std::array kWorkloads{
     Workload{"cartpole_steps", kWithin, [] { step_environments("CartPole-v1"); }},
     Workload{"pendulum_steps", kWithin, [] { step_environments("Pendulum-v1"); }},
     Workload{"layer_avx2", kWithin, run_layer},
+    Workload{"torso_avx2", kWithin, run_torso},
     Workload{"rollout", "tandem::rl::RolloutWorker::collect*", [] { train(setup_of(rl::LossKernel::kAuto)); }},
     Workload{"ppo_update", "tandem::rl::Ppo::update*", [] { train(setup_of(rl::LossKernel::kAuto)); }},
     Workload{"ppo_update_tensors", "tandem::rl::Ppo::update*", [] { train(setup_of(rl::LossKernel::kOff)); }},

@@ -25,6 +25,8 @@ class Settings:
     epochs: int = 4
     minibatch_size: int = 256
     hidden: tuple[int, ...] = (64, 64)
+    torso: str = "none"  # nature_cnn: convolutions before hidden layers with relu, which actor and critic then share
+    compute: str = "float32"  # Tandem's alone
     learning_rate: float = 2.5e-4
     gamma: float = 0.99
     gae_lambda: float = 0.95
@@ -69,18 +71,22 @@ ppo:
   entropy_coef: {self.entropy_coef}
   value_coef: {self.value_coef}
   target_kl: none
+  compute: {self.compute}
 {self.policy_section()}"""
 
     def policy_section(self) -> str:
+        sees = self.torso != "none"
         return f"""policy:
+  torso: {self.torso}
   hidden: [{", ".join(map(str, self.hidden))}]
-  activation: tanh
-  trunks: separate
+  activation: {"relu" if sees else "tanh"}
+  trunks: {"shared" if sees else "separate"}
   head: auto
 """
 
     def write_config(self, folder: Path, time_limit: str = "terminal") -> Path:
-        path = folder / f"{self.env}-{self.num_envs}x{self.rollout_steps}-{'x'.join(map(str, self.hidden))}.yaml"
+        units = "x".join(map(str, self.hidden))
+        path = folder / f"{self.env}-{self.num_envs}x{self.rollout_steps}-{units}-{self.compute}.yaml"
         path.write_text(self.to_config(time_limit))
         return path
 
@@ -107,6 +113,9 @@ class Expected:
         if asked >= self.learns_after and mean < self.learned_return:
             raise WrongAnswer(f"{who} did not learn: its mean return is {mean:.1f} after {made} steps")
 
+
+# bench/env/visual_catch.cc: a ball is caught or lost, 1 or -1.
+VISUAL_CATCH = Expected(lowest_return=-1, highest_return=1, learns_after=51_200, learned_return=-0.3)
 
 # Without learning a pole stays up for about 22 steps; after so many environment steps, far longer.
 CARTPOLE = Expected(lowest_return=1, highest_return=500, learns_after=300_000, learned_return=100)

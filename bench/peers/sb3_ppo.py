@@ -10,16 +10,22 @@ from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.vec_env import DummyVecEnv
 from sb3_watch import Watch
 from training_line import Account, arguments
+from visual_catch import register
 
 
 def main():
     options = arguments()
     its = options.settings
+    register()
     env = make_vec_env(its.env, n_envs=its.num_envs, seed=options.seed, vec_env_cls=DummyVecEnv)
     # progress_remaining counts down over the steps of learn(); the rate is that of the whole run.
     share = options.steps / its.total_steps
+    if its.torso == "nature_cnn":  # which has a layer of `hidden` units behind it, and the heads behind that
+        policy_kwargs = {"features_extractor_kwargs": {"features_dim": its.hidden[0]}, "net_arch": []}
+    else:
+        policy_kwargs = {"net_arch": {"pi": its.hidden, "vf": its.hidden}, "activation_fn": torch.nn.Tanh}
     model = PPO(
-        "MlpPolicy",
+        "CnnPolicy" if its.torso == "nature_cnn" else "MlpPolicy",
         env,
         seed=options.seed,
         device="cpu",
@@ -33,7 +39,7 @@ def main():
         ent_coef=its.entropy_coef,
         vf_coef=its.value_coef,
         max_grad_norm=its.max_grad_norm,
-        policy_kwargs={"net_arch": {"pi": its.hidden, "vf": its.hidden}, "activation_fn": torch.nn.Tanh},
+        policy_kwargs=policy_kwargs,
     )
     account = Account(options)
     model.learn(options.steps, callback=Watch(account))

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "tandem/app/algo/compute_rules.h"
 #include "tandem/app/algo/schedules.h"
 #include "tandem/app/config/policy_keys.h"
 #include "tandem/app/run/quantity_text.h"
@@ -14,9 +15,6 @@
 
 namespace tandem::app {
 
-template <>
-inline constexpr auto kChoices<rl::Compute> = words_up_to<rl::Compute::kBfloat16Tiles>("float32", "bfloat16",
-                                                                                       "bfloat16_tiles");
 template <>
 inline constexpr auto kChoices<rl::Sampling> = words_up_to<rl::Sampling::kBeside>("in_turn", "beside");
 template <>
@@ -86,10 +84,7 @@ void add_off_policy_options(const OptionSection& given, rl::OffPolicyOptions& op
       "kernel", options.kernel,
       "auto: fused kernels for losses and gradients where there are some, else as off; off: tensor operations and "
       "autograd.");
-  section.add(
-      "compute", options.compute,
-      "What products of matrices multiply while learning: float32; bfloat16, by AVX-512 BF16; bfloat16_tiles, by "
-      "AMX.");
+  section.add("compute", options.compute, kComputeHelp);
   section.add("stall_timeout", options.stall_timeout, "Seconds that a step of the environments may take.")
       .within(1, kLargestCount);
 }
@@ -139,7 +134,8 @@ void OffPolicyAlgorithm::check(Rules& rules) const {
                        off_policy_options(rules.options()).learning_rate_schedule);
   if (off_policy_options(rules.options()).kernel == rl::LossKernel::kRecorded)
     rules.fault(section() + ".kernel", "passes of this algorithm are not recorded so far; use auto or off");
-  check_compute(rules);
+  const rl::OffPolicyOptions its = off_policy_options(rules.options());
+  check_compute(rules, section(), its.kernel, its.compute);
   const Option& goals = table.at(section() + ".hindsight_goals");
   if (off_policy_options(rules.options()).hindsight == rl::Hindsight::kNone && goals.text() != goals.default_text())
     rules.fault(section() + ".hindsight_goals", concat("has no effect without ", section(), ".hindsight"));
@@ -150,20 +146,6 @@ void OffPolicyAlgorithm::check(Rules& rules) const {
   if (rules.any_faulty({"num_envs", "rollout_steps", "shards", "devices"})) return;
   rules.count_faults(section(),
                      rl::count_faults(off_policy_options(rules.options()), rules.shards(), rules.replicas()));
-}
-
-// A processor that lacks the products is told before a run begins, as kernels that are off are.
-void OffPolicyAlgorithm::check_compute(Rules& rules) const {
-  const rl::OffPolicyOptions its = off_policy_options(rules.options());
-  if (its.compute == rl::Compute::kFloat32) return;
-  if (its.kernel == rl::LossKernel::kOff)
-    return rules.fault(section() + ".compute", concat("the kernels alone multiply ", rl::name_of(its.compute), ", and ",
-                                                      section(), ".kernel is off; use float32, or the kernels"));
-  try {
-    rl::require_compute(its.compute, rules.options().instructions.value_or(detect_instruction_set()));
-  } catch (const ConfigError& error) {
-    rules.fault(section() + ".compute", error.what());
-  }
 }
 
 std::vector<OptionCheck> OffPolicyAlgorithm::checks(const CheckPlace& place) const {

@@ -43,8 +43,6 @@ class OffPolicyAlgorithm : public Algorithm {
   /// Throws ConfigError when an environment's actions are not those that it can learn.
   virtual void check_actions(const TrainOptions& options, const rl::Spec& spec) const = 0;
 
-  /// Whether products of options.compute can be had.
-  void check_compute(Rules& rules) const;
   /// Throws ConfigError where there is hindsight and the environment has no goals.
   void check_goals(const TrainOptions& options, const rl::Spec& spec) const;
 

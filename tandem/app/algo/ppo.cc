@@ -4,6 +4,7 @@
 // is the record of rollouts that a run may follow.
 #include <numeric>
 
+#include "tandem/app/algo/compute_rules.h"
 #include "tandem/app/algo/native.h"
 #include "tandem/app/algo/schedules.h"
 #include "tandem/app/config/policy_keys.h"
@@ -85,6 +86,7 @@ void add_ppo_objective(OptionSection section, rl::PpoOptions& ppo) {
       "kernel", ppo.kernel,
       "auto: fused kernels for losses and gradients of MLP policies, on a CUDA device as recorded, else as off; off: "
       "tensor operations and autograd; recorded: these as a CUDA graph, or an error.");
+  section.add("compute", ppo.compute, kComputeHelp);
 }
 
 // Options that scale or adapt a coefficient need one that is not 0.
@@ -125,6 +127,8 @@ class Ppo : public Algorithm {
 
   void check(Rules& rules) const override {
     check_objective(rules);
+    const auto& ppo = rules.options().of<rl::PpoOptions>();
+    check_compute(rules, "ppo", ppo.kernel, ppo.compute);
     check_rollouts(rules);
     if (rules.any_faulty({"num_envs", "rollout_steps", "shards", "devices", "ppo.minibatches", "ppo.minibatch_size",
                           "policy.recurrent", "policy.max_seq_len", "policy.burn_in"})) {

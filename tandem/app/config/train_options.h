@@ -297,6 +297,9 @@ inline constexpr auto kChoices<sync::GradientCheck> = words_up_to<sync::Gradient
 template <>
 inline constexpr auto kChoices<rl::LossKernel> = words_up_to<rl::LossKernel::kOff>("auto", "recorded", "off");
 template <>
+inline constexpr auto kChoices<rl::Compute> = words_up_to<rl::Compute::kBfloat16Tiles>("float32", "bfloat16",
+                                                                                       "bfloat16_tiles");
+template <>
 inline constexpr auto kChoices<rl::Torso> = words_up_to<rl::Torso::kResidual>("auto", "none", "nature_cnn", "residual");
 
 }  // namespace tandem::app

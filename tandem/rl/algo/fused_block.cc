@@ -13,7 +13,7 @@ std::string why_not_of_its_kind(const ActorCritic& policy) {
   const auto* mlp = dynamic_cast<const MlpPolicy*>(&policy);
   const auto* recurrent = dynamic_cast<const RecurrentPolicy*>(&policy);
   if (mlp == nullptr && recurrent == nullptr) return "the policy is no MLP policy";
-  if (mlp != nullptr ? mlp->has_torso() : recurrent->has_torso()) return "the policy has a torso for images";
+  if (recurrent != nullptr && recurrent->has_torso()) return "the policy has a memory behind a torso for images";
   if (recurrent != nullptr && !FusedSequences<float>::has(policy.family()))
     return concat("there are none for ", name_of(policy.family()), " actions of policies that remember");
   return "";
@@ -34,9 +34,9 @@ std::string why_not_fused(const ActorCritic& policy) {
 }
 
 template <typename Real>
-FusedBlock<Real>::FusedBlock(const MlpPolicy& policy, InstructionSet set)
-    : rows_(policy, policy.features()),
-      network_(policy, set),
+FusedBlock<Real>::FusedBlock(const MlpPolicy& policy, InstructionSet set, Compute compute)
+    : rows_(policy),
+      network_(policy, set, compute),
       actions_(policy, policy.log_std(), set),
       head_size_(head_size(policy.spec().action)),
       divergence_(head_size_) {}
@@ -57,7 +57,7 @@ void FusedBlock<Real>::take(std::int64_t i, std::int64_t row, std::int64_t draw)
 
 template <typename Real>
 void FusedBlock<Real>::take_observation(std::int64_t i, std::int64_t row) {
-  rows_.write_features(row, network_.sample(i));
+  network_.take(i, rows_.leaves_of(row));
 }
 
 template <typename Real>

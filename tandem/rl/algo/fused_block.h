@@ -17,17 +17,17 @@
 namespace tandem::rl {
 
 /// Why FusedBlock<float> or FusedSequences<float> cannot stand for `policy` and autograd, in a clause; empty when one
-/// can: an MlpPolicy without a torso, or such a RecurrentPolicy with categorical, multi-categorical or normal actions;
-/// of float32 on the CPU, nothing of it frozen.
-/// Looks at the policy as it is now: freezing a parameter or moving the policy later makes the answer stale.
+/// can: an MlpPolicy, or a RecurrentPolicy without a torso and with categorical, multi-categorical or normal actions;
+/// of float32 on the CPU, nothing of it frozen. Looks at the policy as it is now: freezing a parameter or moving the
+/// policy later makes the answer stale.
 [[nodiscard]] std::string why_not_fused(const ActorCritic& policy);
 
 /// `Real`: of the parameters and of the columns, but for observations.
 template <typename Real>
 class FusedBlock {
  public:
-  /// Throws ConfigError when this processor does not have `set`.
-  FusedBlock(const MlpPolicy& policy, InstructionSet set);
+  /// Throws ConfigError when this processor does not have `set`, and as require_compute().
+  FusedBlock(const MlpPolicy& policy, InstructionSet set, Compute compute = Compute::kFloat32);
 
   /// Takes the parameters as they are now, and the rows that are meant, as FusedRows::begin(); gradients begin at zero.
   void begin(const ActedRows& rows);

@@ -7,10 +7,7 @@
 namespace tandem::rl {
 
 template <typename Real>
-FusedRows<Real>::FusedRows(const ActorCritic& policy, const FlatFeatures& features)
-    : encoder_(features),
-      discrete_(!std::holds_alternative<Box>(policy.spec().action)),
-      features_(static_cast<std::size_t>(std::is_same_v<Real, float> ? 0 : features.size())) {
+FusedRows<Real>::FusedRows(const ActorCritic& policy) : discrete_(!std::holds_alternative<Box>(policy.spec().action)) {
   for (const Leaf& leaf : policy.spec().observation) leaf_bytes_.push_back(leaf.bytes());
   leaves_.resize(leaf_bytes_.size());
 }
@@ -44,17 +41,25 @@ void FusedRows<Real>::take_action(std::int64_t row, ActionGradient<Real>& action
   if (mask_ != nullptr) actions.allow(i, mask_ + row * mask_size_);
 }
 
+// Rows of a leaf follow each other without gaps, which begin() has checked.
 template <typename Real>
-void FusedRows<Real>::write_features(std::int64_t row, Real* to) {
+std::span<const std::byte* const> FusedRows<Real>::leaves_of(std::int64_t row) {
   for (std::size_t leaf = 0; leaf < leaves_.size(); ++leaf) {
     leaves_[leaf] = static_cast<const std::byte*>((*observation_)[leaf].const_data_ptr()) +
                     static_cast<std::size_t>(row) * leaf_bytes_[leaf];
   }
+  return leaves_;
+}
+
+template <typename Real>
+void FusedRows<Real>::write_features(std::int64_t row, const FlatFeatures& encoder, Real* to) {
+  (void)leaves_of(row);
   // Features are computed in float; only tests with double need the copy.
   if constexpr (std::is_same_v<Real, float>) {
-    encoder_.encode_rows(leaves_, 1, to);
+    encoder.encode_rows(leaves_, 1, to);
   } else {
-    encoder_.encode_rows(leaves_, 1, features_.data());
+    features_.resize(static_cast<std::size_t>(encoder.size()));
+    encoder.encode_rows(leaves_, 1, features_.data());
     std::ranges::copy(features_, to);
   }
 }

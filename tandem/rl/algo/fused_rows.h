@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "tandem/base/check.h"
@@ -40,8 +41,7 @@ using BlockSlopes = BlockSample;
 template <typename Real>
 class FusedRows {
  public:
-  /// `features`: those of `policy`; both must outlive it.
-  FusedRows(const ActorCritic& policy, const FlatFeatures& features);
+  explicit FusedRows(const ActorCritic& policy);
 
   /// Takes the rows that are meant: on the CPU, contiguous, with actions of int64 or, normal ones, of `Real`, and masks
   /// of uint8; there may be more rows of observations and masks than of actions. They live until the last row is
@@ -50,11 +50,13 @@ class FusedRows {
   /// Makes the action of row `row`, and its mask, sample `i` of the next block; `draw` as ActionGradient::take().
   void take_action(std::int64_t row, ActionGradient<Real>& actions, std::int64_t i,
                    std::int64_t draw = ActionGradient<Real>::kNoDraw) const;
-  /// Writes the row's features. Throws EnvError for an observation that is out of the spec's bounds.
-  void write_features(std::int64_t row, Real* to);
+  /// Where the leaves of the row's observation lie, until the next call.
+  [[nodiscard]] std::span<const std::byte* const> leaves_of(std::int64_t row);
+  /// Writes the row's features, as `encoder` has them. Throws EnvError for an observation that is out of the spec's
+  /// bounds.
+  void write_features(std::int64_t row, const FlatFeatures& encoder, Real* to);
 
  private:
-  const FlatFeatures& encoder_;
   const bool discrete_;
   std::vector<std::size_t> leaf_bytes_;  // of a row, by leaf of the observation
   const std::vector<at::Tensor>* observation_ = nullptr;

@@ -20,7 +20,8 @@ std::int64_t most_sequences(std::int64_t steps) {
 template <typename Real>
 FusedSequences<Real>::FusedSequences(const RecurrentPolicy& policy, InstructionSet set)
     : kernels_(block_kernels<Real>(set)),
-      rows_(policy, policy.features()),
+      encoder_(policy.features()),
+      rows_(policy),
       network_(policy, set),
       actions_(policy, policy.log_std(), set),
       head_size_(head_size(policy.spec().action)),
@@ -72,7 +73,7 @@ void FusedSequences<Real>::forward(std::int64_t block) {
     const std::int64_t state = places_->states[static_cast<std::size_t>(first_sequence_ + s)];
     network_.set_state(s, states_ + state * network_.state_size());
   }
-  for (std::int64_t r = 0; r < now_.rows(); ++r) rows_.write_features(row_of(r), network_.feature(r));
+  for (std::int64_t r = 0; r < now_.rows(); ++r) rows_.write_features(row_of(r), encoder_, network_.feature(r));
   network_.forward(now_);
 }
 

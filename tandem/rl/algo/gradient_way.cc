@@ -21,11 +21,20 @@ bool has_equal_choices(const ActionSpace& space) {
   return choices == nullptr || std::ranges::adjacent_find(choices->n, std::not_equal_to()) == choices->n.end();
 }
 
+// Nobody who asked for bfloat16 is given something else.
+void refuse_rounding(Compute compute, const std::string& why) {
+  if (compute == Compute::kFloat32) return;
+  throw ConfigError(concat("compute ", name_of(compute),
+                           ": the fused kernels alone have it, and they do not serve this ", "run: ", why,
+                           "; use float32"));
+}
+
 GradientChoice autograd(const std::string& why) {
   return {GradientWay::kAutograd,
           concat("Losses and gradients are computed by tensor operations and autograd, not by fused kernels: ", why)};
 }
 
+// The sentence names what is left to autograd, since a user who wonders about the speed of his policy reads it.
 GradientChoice one_pass(const std::string& why) {
   return {
       GradientWay::kOnePass,
@@ -65,21 +74,28 @@ GradientChoice choose_gradients(const GradientQuestion& question) {
   const auto not_replayed = [&] { return first_reason(question.no_replay, why_not_replayed(question.policy)); };
   switch (question.wanted) {
     case LossKernel::kOff:
+      refuse_rounding(question.compute, concat(question.option, " is off"));
       return autograd(concat(question.option, " is off"));
     case LossKernel::kRecorded:
       if (const std::string why = not_replayed(); !why.empty()) {
         throw ConfigError(concat(question.option, ": recorded was asked for, but losses and gradients of this policy ",
                                  "cannot be recorded: ", why, "; use auto or off"));
       }
+      refuse_rounding(question.compute, concat(question.option, " is recorded"));
       return replayed(on_cpu);
     case LossKernel::kAuto:
       break;
   }
   const std::string not_fused = first_reason(question.no_kernels, why_not_fused(question.policy));
   if (not_fused.empty()) {
-    return {GradientWay::kFused,
-            concat("Losses and gradients are computed by fused kernels (", name_of(question.set), ")")};
+    if (dynamic_cast<const RecurrentActorCritic*>(&question.policy) != nullptr)
+      refuse_rounding(question.compute, "those of policies that remember multiply float32 alone");
+    require_compute(question.compute, question.set);
+    const bool rounds = question.compute != Compute::kFloat32;
+    return {GradientWay::kFused, concat("Losses and gradients are computed by fused kernels (", name_of(question.set),
+                                        rounds ? concat(", products of ", name_of(question.compute)) : "", ")")};
   }
+  refuse_rounding(question.compute, not_fused);
   if (on_cpu) {  // where nothing is won by recording
     const bool is_float = question.policy.parameters().front().scalar_type() == at::kFloat;
     return question.has_one_pass && is_float ? one_pass(not_fused) : autograd(not_fused);

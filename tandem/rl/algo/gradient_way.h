@@ -4,6 +4,7 @@
 
 #include "tandem/base/cpu.h"
 #include "tandem/rl/algo/learning_options.h"
+#include "tandem/rl/policy/kernels/compute.h"
 #include "tandem/rl/policy/policy.h"
 
 namespace tandem::rl {
@@ -28,9 +29,11 @@ struct GradientQuestion {
   const ActorCritic& policy;
   LossKernel wanted = LossKernel::kAuto;
   const char* option = "kernel";  // where that was said, for messages
-  std::string no_kernels = {};    // why this loss has none
-  std::string no_replay = {};     // why this loss, or its batches, cannot be recorded
-  bool has_one_pass = false;      // whether the loss can be had in one pass over its rows
+  // What products are to multiply: other than float32 by kernels alone, never by a fall-back.
+  Compute compute = Compute::kFloat32;
+  std::string no_kernels = {};  // why this loss has none
+  std::string no_replay = {};   // why this loss, or its batches, cannot be recorded
+  bool has_one_pass = false;    // whether the loss can be had in one pass over its rows
   InstructionSet set = InstructionSet::kPortable;
 };
 
@@ -40,7 +43,8 @@ struct GradientChoice {
   std::string sentence;  // for the log: see TrainingRun::gradients_by()
 };
 
-/// Throws ConfigError naming the reason when kRecorded is wanted and cannot be.
+/// Throws ConfigError naming the reason when kRecorded is wanted and cannot be, or a Compute that the kernels alone
+/// have and they do not serve; and as require_compute().
 [[nodiscard]] GradientChoice choose_gradients(const GradientQuestion& question);
 
 }  // namespace tandem::rl

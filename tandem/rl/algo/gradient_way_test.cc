@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "tandem/base/error.h"
+#include "tandem/rl/policy/kernels/testing/computes_here.h"
 #include "tandem/rl/policy/mlp_policy.h"
 #include "tandem/rl/policy/recurrent_policy.h"
 
@@ -73,6 +74,30 @@ TEST(GradientWayTest, WhatCannotBeRecordedIsRefusedWhereItIsAskedFor) {
   } catch (const ConfigError& error) {
     EXPECT_THAT(error.what(), HasSubstr("ppo.kernel: recorded was asked for"));
     EXPECT_THAT(error.what(), HasSubstr("minibatches differ in their rows; use auto or off"));
+  }
+}
+
+// Nobody who asks for bfloat16 gets something else.
+TEST(GradientWayTest, RoundedProductsAreThoseOfKernelsOrRefused) {
+  const auto policy = policy_of(spec_with(kFloats, Discrete{2}));
+  const auto refusal = [&](GradientQuestion question) -> std::string {
+    question.compute = Compute::kBfloat16;
+    try {
+      (void)choose_gradients(question);
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(refusal({.policy = *policy, .set = InstructionSet::kPortable}), HasSubstr("instruction set avx512"));
+  EXPECT_THAT(refusal({.policy = *policy, .wanted = LossKernel::kOff, .option = "ppo.kernel"}),
+              HasSubstr("do not serve this run: ppo.kernel is off; use float32"));
+  EXPECT_THAT(refusal({.policy = *policy, .wanted = LossKernel::kRecorded, .option = "ppo.kernel"}),
+              HasSubstr("ppo.kernel is recorded"));
+  EXPECT_THAT(refusal({.policy = *policy, .no_kernels = "there are none for KL"}), HasSubstr("there are none for KL"));
+  for (const Compute compute : testing::computes_here()) {
+    const GradientQuestion question{.policy = *policy, .compute = compute, .set = InstructionSet::kAvx512};
+    EXPECT_THAT(choose_gradients(question).sentence, HasSubstr(std::string("products of ") + name_of(compute)));
   }
 }
 

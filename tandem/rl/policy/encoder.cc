@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 #include <torch/nn/init.h>
-#include <torch/nn/modules/conv.h>
 
 #include <algorithm>
 #include <numbers>
@@ -48,116 +47,6 @@ std::string too_small(const Spec& spec, const Leaf& leaf, Torso kind, const Tors
                 ", which needs sides of at least ", smallest_side(kind, options), " pixels; ", remedy,
                 ", or none, which flattens images. Images are [channels, height, width]");
 }
-
-// A convolution's channels in and out, the side of its kernel, stride and padding.
-struct Shape {
-  std::int64_t in, out, kernel, stride, padding;
-};
-
-struct Convolution {
-  std::string name;
-  Shape shape;
-  torch::nn::Conv2d module;
-
-  [[nodiscard]] at::Tensor operator()(const at::Tensor& x) const {
-    return at::conv2d(x, module->weight, module->bias, {shape.stride, shape.stride}, {shape.padding, shape.padding});
-  }
-  [[nodiscard]] std::string script(const std::string& self, const std::string& x) const {
-    const std::string own = concat(self, ".", name);
-    return concat("torch.conv2d(", x, ", ", own, ".weight, ", own, ".bias, [", shape.stride, ", ", shape.stride, "], [",
-                  shape.padding, ", ", shape.padding, "])");
-  }
-};
-
-// Registers a convolution with its owner. The gain suits the ReLU that follows or precedes it.
-Convolution make_convolution(torch::nn::Module& owner, const std::string& name, const Shape& shape,
-                             at::Generator& generator) {
-  const auto options = torch::nn::Conv2dOptions(shape.in, shape.out, shape.kernel);
-  Convolution made{name, shape, owner.register_module(name, torch::nn::Conv2d(options))};
-  model::init_orthogonal(made.module->weight, std::numbers::sqrt2, generator);
-  torch::nn::init::zeros_(made.module->bias);
-  return made;
-}
-
-// Three convolutions, each followed by ReLU. Sides shrink without padding, as in the paper.
-class NatureCnn final : public ImageTorso {
- public:
-  NatureCnn(const Leaf& leaf, at::Generator& generator) : ImageTorso(leaf) {
-    std::int64_t height = leaf.shape[1], width = leaf.shape[2];
-    for (const Shape& shape : {Shape{leaf.shape[0], 32, 8, 4, 0}, Shape{32, 64, 4, 2, 0}, Shape{64, 64, 3, 1, 0}}) {
-      layers_.push_back(make_convolution(*this, concat("conv_", layers_.size()), shape, generator));
-      height = (height - shape.kernel) / shape.stride + 1;
-      width = (width - shape.kernel) / shape.stride + 1;
-    }
-    features_ = 64 * height * width;
-  }
-
- private:
-  at::Tensor convolve(at::Tensor x) override {
-    for (const Convolution& layer : layers_) x = at::relu(layer(x));
-    return x;
-  }
-  [[nodiscard]] std::string convolve_script(const std::string& self, const std::string& x) const override {
-    std::string text;
-    for (const Convolution& layer : layers_) text += concat("    ", x, " = torch.relu(", layer.script(self, x), ")\n");
-    return text;
-  }
-
-  std::vector<Convolution> layers_;
-};
-
-// Sections that each halve the image, with residual blocks; the sizes after pooling are rounded up.
-class ResidualTorso final : public ImageTorso {
- public:
-  ResidualTorso(const Leaf& leaf, const TorsoOptions& options, at::Generator& generator) : ImageTorso(leaf) {
-    std::int64_t channels = leaf.shape[0], height = leaf.shape[1], width = leaf.shape[2];
-    for (const std::int64_t out : options.channels) {
-      const std::string name = concat("section_", sections_.size());
-      const auto add = [&](const std::string& part, std::int64_t in) {
-        return make_convolution(*this, concat(name, "_", part), {in, out, 3, 1, 1}, generator);
-      };
-      Section& section = sections_.emplace_back(Section{.first = add("first", channels), .blocks = {}});
-      for (std::int64_t block = 0; block < options.blocks; ++block) {
-        section.blocks.push_back(
-            {.one = add(concat("block_", block, "_0"), out), .two = add(concat("block_", block, "_1"), out)});
-      }
-      channels = out;
-      height = (height + 1) / 2;
-      width = (width + 1) / 2;
-    }
-    features_ = channels * height * width;
-  }
-
- private:
-  struct Block {
-    Convolution one, two;
-  };
-  struct Section {
-    Convolution first;
-    std::vector<Block> blocks;
-  };
-
-  at::Tensor convolve(at::Tensor x) override {
-    for (const Section& section : sections_) {
-      x = at::max_pool2d(section.first(x), {3, 3}, {2, 2}, {1, 1});
-      for (const Block& block : section.blocks) x = x + block.two(at::relu(block.one(at::relu(x))));
-    }
-    return at::relu(x);
-  }
-  [[nodiscard]] std::string convolve_script(const std::string& self, const std::string& x) const override {
-    std::string text;
-    for (const Section& section : sections_) {
-      text += concat("    ", x, " = torch.max_pool2d(", section.first.script(self, x), ", [3, 3], [2, 2], [1, 1])\n");
-      for (const Block& block : section.blocks) {
-        const std::string inner = concat("torch.relu(", block.one.script(self, concat("torch.relu(", x, ")")), ")");
-        text += concat("    ", x, " = ", x, " + ", block.two.script(self, inner), "\n");
-      }
-    }
-    return text + concat("    ", x, " = torch.relu(", x, ")\n");
-  }
-
-  std::vector<Section> sections_;
-};
 
 // The value that becomes 1: 255, or the largest of the leaf's upper bounds.
 double largest_pixel(const Leaf& leaf) {
@@ -211,23 +100,139 @@ Torso chosen_torso(const TorsoOptions& options, const Spec& spec) {
   return chosen;
 }
 
-ImageTorso::ImageTorso(const Leaf& leaf) : largest_(largest_pixel(leaf)) {}
-
-at::Tensor ImageTorso::forward(const at::Tensor& image) {
-  return convolve(image.to(at::kFloat).div_(largest_)).flatten(1);
+ImageTorso::ImageTorso(Torso kind, const TorsoOptions& options, const Leaf& leaf, at::Generator& generator)
+    : largest_(largest_pixel(leaf)),
+      shapes_{{.channels = leaf.shape[0], .height = leaf.shape[1], .width = leaf.shape[2]}} {
+  if (kind == Torso::kNatureCnn) {
+    build_nature_cnn(generator);
+  } else {
+    build_residual(options, generator);
+  }
 }
 
-// forward() once more, as text.
+// Sizes without padding are rounded down, those after pooling up.
+std::size_t ImageTorso::add_step(const TorsoStep& step) {
+  ImageShape shape = shapes_[step.in];
+  if (step.kind == TorsoStep::Kind::kConvolve) {
+    const std::int64_t kernel = step.convolution->weight.size(2);
+    const auto size = [&](std::int64_t side) { return (side + 2 * step.padding - kernel) / step.stride + 1; };
+    shape = {.channels = step.convolution->weight.size(0), .height = size(shape.height), .width = size(shape.width)};
+  } else if (step.kind == TorsoStep::Kind::kPool) {
+    shape = {.channels = shape.channels, .height = (shape.height + 1) / 2, .width = (shape.width + 1) / 2};
+  }
+  steps_.push_back(step);
+  shapes_.push_back(shape);
+  return steps_.size();
+}
+
+// The gain suits the ReLU that follows or precedes it.
+std::size_t ImageTorso::add_convolution(const std::string& name, std::size_t in, const TorsoStep& like,
+                                        std::int64_t channels, std::int64_t kernel, at::Generator& generator) {
+  TorsoStep step = like;
+  step.in = in;
+  step.name = name;
+  const auto options = torch::nn::Conv2dOptions(shapes_[in].channels, channels, kernel);
+  step.convolution = register_module(name, torch::nn::Conv2d(options));
+  model::init_orthogonal(step.convolution->weight, std::numbers::sqrt2, generator);
+  torch::nn::init::zeros_(step.convolution->bias);
+  return add_step(step);
+}
+
+// Three convolutions, each followed by ReLU. Sides shrink without padding, as in the paper.
+void ImageTorso::build_nature_cnn(at::Generator& generator) {
+  struct Layer {
+    std::int64_t channels, kernel, stride;
+  };
+  std::size_t x = 0, count = 0;
+  for (const Layer& layer : {Layer{32, 8, 4}, Layer{64, 4, 2}, Layer{64, 3, 1}}) {
+    x = add_convolution(concat("conv_", count++), x,
+                        {.kind = TorsoStep::Kind::kConvolve, .in = x, .stride = layer.stride}, layer.channels,
+                        layer.kernel, generator);
+    x = add_step({.kind = TorsoStep::Kind::kRectify, .in = x});
+  }
+}
+
+// Sections that each halve the image, with residual blocks.
+void ImageTorso::build_residual(const TorsoOptions& options, at::Generator& generator) {
+  using Kind = TorsoStep::Kind;
+  std::size_t x = 0;
+  for (std::size_t section = 0; section < options.channels.size(); ++section) {
+    const auto convolve = [&](const std::string& part, std::size_t in) {
+      return add_convolution(concat("section_", section, "_", part), in,
+                             {.kind = Kind::kConvolve, .in = in, .padding = 1}, options.channels[section], 3,
+                             generator);
+    };
+    x = add_step({.kind = Kind::kPool, .in = convolve("first", x)});
+    for (std::int64_t block = 0; block < options.blocks; ++block) {
+      const std::size_t one = convolve(concat("block_", block, "_0"), add_step({.kind = Kind::kRectify, .in = x}));
+      const std::size_t two = convolve(concat("block_", block, "_1"), add_step({.kind = Kind::kRectify, .in = one}));
+      x = add_step({.kind = Kind::kAdd, .in = x, .also = two});
+    }
+  }
+  add_step({.kind = Kind::kRectify, .in = x});
+}
+
+std::int64_t ImageTorso::features() const {
+  return shapes_.back().channels * shapes_.back().height * shapes_.back().width;
+}
+
+// On the CPU channels come last, where LibTorch's convolutions are faster: most of all the gradient of the first layer.
+at::Tensor ImageTorso::forward(const at::Tensor& image) {
+  const auto format = image.is_cpu() ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+  return convolve(image.to(at::kFloat, false, false, format).div_(largest_)).flatten(1);
+}
+
+at::Tensor ImageTorso::convolve(const at::Tensor& x) const {
+  std::vector<at::Tensor> values{x};
+  for (const TorsoStep& step : steps_) {
+    const at::Tensor& in = values[step.in];
+    switch (step.kind) {
+      case TorsoStep::Kind::kConvolve:
+        values.push_back(at::conv2d(in, step.convolution->weight, step.convolution->bias, {step.stride, step.stride},
+                                    {step.padding, step.padding}));
+        break;
+      case TorsoStep::Kind::kRectify:
+        values.push_back(at::relu(in));
+        break;
+      case TorsoStep::Kind::kPool:
+        values.push_back(at::max_pool2d(in, {3, 3}, {2, 2}, {1, 1}));
+        break;
+      case TorsoStep::Kind::kAdd:
+        values.push_back(in + values[step.also]);
+        break;
+    }
+  }
+  return values.back();
+}
+
+// forward() once more, as text: value i is the variable RESULT_i.
 std::string ImageTorso::script(const std::string& self, const std::string& image, const std::string& result) const {
-  return concat("    ", result, " = ", image, " / ", largest_, "\n", convolve_script(self, result), "    ", result,
-                " = ", result, ".flatten(1)\n");
+  const auto value = [&result](std::size_t i) { return concat(result, "_", i); };
+  const auto operation = [&](const TorsoStep& step) -> std::string {
+    const std::string in = value(step.in), own = concat(self, ".", step.name);
+    switch (step.kind) {
+      case TorsoStep::Kind::kConvolve:
+        return concat("torch.conv2d(", in, ", ", own, ".weight, ", own, ".bias, [", step.stride, ", ", step.stride,
+                      "], [", step.padding, ", ", step.padding, "])");
+      case TorsoStep::Kind::kRectify:
+        return concat("torch.relu(", in, ")");
+      case TorsoStep::Kind::kPool:
+        return concat("torch.max_pool2d(", in, ", [3, 3], [2, 2], [1, 1])");
+      case TorsoStep::Kind::kAdd:
+        break;
+    }
+    return concat(in, " + ", value(step.also));
+  };
+  std::string text = concat("    ", value(0), " = ", image, " / ", largest_, "\n");
+  for (std::size_t i = 0; i < steps_.size(); ++i)
+    text += concat("    ", value(i + 1), " = ", operation(steps_[i]), "\n");
+  return concat(text, "    ", result, " = ", value(steps_.size()), ".flatten(1)\n");
 }
 
 std::shared_ptr<ImageTorso> make_torso(Torso kind, const TorsoOptions& options, const Leaf& leaf,
                                        at::Generator& generator) {
   TANDEM_CHECK(kind == Torso::kNatureCnn || kind == Torso::kResidual, "a torso of kind ", name_of(kind));
-  if (kind == Torso::kNatureCnn) return std::make_shared<NatureCnn>(leaf, generator);
-  return std::make_shared<ResidualTorso>(leaf, options, generator);
+  return std::make_shared<ImageTorso>(kind, options, leaf, generator);
 }
 
 // Torsos are registered under the number of their leaf, in the order of the spec, which is also the order of their

@@ -20,6 +20,7 @@
 #pragma once
 #include <ATen/core/Generator.h>
 #include <torch/nn/module.h>
+#include <torch/nn/modules/conv.h>
 
 #include <cstdint>
 #include <memory>
@@ -41,32 +42,70 @@ namespace tandem::rl {
 /// small, a torso for observations without an image, channels and blocks out of range.
 [[nodiscard]] Torso chosen_torso(const TorsoOptions& options, const Spec& spec);
 
-/// The torso of one image. A derived class registers its convolutions and says how an image goes through them.
-class ImageTorso : public torch::nn::Module {
+/// One operation of a torso. A torso is a list of them, so that whatever runs it (tensor operations, TorchScript,
+/// kernels) goes through the same list, and a new kind of torso is a new list.
+/// Steps come in an order in which their values are there. Value 0 is the image, as numbers of 0 to 1, and value i + 1
+/// the result of step i.
+struct TorsoStep {
+  enum class Kind {
+    kConvolve,
+    kRectify,  // ReLU
+    kPool,     // the largest of 3x3 around every second pixel of a line and every second line
+    kAdd,
+  } kind;
+  // The values that it takes: kAdd has two.
+  std::size_t in, also = 0;
+  // A value may be taken by several steps, as a residual block takes its input twice; its gradient is then a sum.
+  // Of kConvolve.
+  std::string name = {};
+  torch::nn::Conv2d convolution = nullptr;
+  std::int64_t stride = 1, padding = 0;
+};
+
+/// The channels, height and width of a value. Tensor operations have values as [rows, channels, height, width], the
+/// kernels in an order of their own.
+struct ImageShape {
+  std::int64_t channels, height, width;
+};
+
+/// The convolutions of one image, as a list of steps: forward() and script() go through it, and so do the kernels
+/// (kernels/images/torso_net.h).
+///
+/// forward() is the definition: autograd of it says what a gradient is, and kernels are compared with convolve() in
+/// float64. The order of steps is that in which weights are drawn and parameters registered, on which checkpoints and
+/// hashes depend.
+class ImageTorso final : public torch::nn::Module {
  public:
+  /// As make_torso().
+  ImageTorso(Torso kind, const TorsoOptions& options, const Leaf& leaf, at::Generator& generator);
+
   /// `image`: [B, channels, height, width] uint8. Returns [B, features()] float32.
   [[nodiscard]] at::Tensor forward(const at::Tensor& image);
+  /// forward() from numbers of 0 to 1, of any dtype.
+  [[nodiscard]] at::Tensor convolve(const at::Tensor& x) const;
   /// forward() as TorchScript statements that compute the variable `result` from the expression `image`; `self` is the
   /// name of this module there.
   [[nodiscard]] std::string script(const std::string& self, const std::string& image, const std::string& result) const;
   /// The length of a row that forward() returns.
-  [[nodiscard]] std::int64_t features() const { return features_; }
+  [[nodiscard]] std::int64_t features() const;
 
- protected:
-  /// Takes the largest value of a pixel from the leaf's bounds.
-  explicit ImageTorso(const Leaf& leaf);
-  /// Applies the convolutions to pixels as floats of 0 .. 1, [B, channels, height, width]; returns [B, channels',
-  /// height', width'].
-  virtual at::Tensor convolve(at::Tensor x) = 0;
-  /// convolve() as TorchScript statements that change the variable `x`.
-  [[nodiscard]] virtual std::string convolve_script(const std::string& self, const std::string& x) const = 0;
-
-  // The derived class's constructor sets it.
-  std::int64_t features_ = 0;
+  [[nodiscard]] const std::vector<TorsoStep>& steps() const { return steps_; }
+  /// By value: one more than there are steps.
+  [[nodiscard]] const std::vector<ImageShape>& shapes() const { return shapes_; }
+  /// The largest value of a pixel, which becomes 1: 255, or the largest of the leaf's upper bounds.
+  [[nodiscard]] double largest() const { return largest_; }
 
  private:
-  // The largest value of a pixel, which becomes 1.
+  // These add a step and return the number of its value.
+  std::size_t add_convolution(const std::string& name, std::size_t in, const TorsoStep& like, std::int64_t channels,
+                              std::int64_t kernel, at::Generator& generator);
+  std::size_t add_step(const TorsoStep& step);
+  void build_nature_cnn(at::Generator& generator);
+  void build_residual(const TorsoOptions& options, at::Generator& generator);
+
   const double largest_;
+  std::vector<TorsoStep> steps_;
+  std::vector<ImageShape> shapes_;
 };
 
 /// `kind`: kNatureCnn or kResidual, as chosen_torso() says. Weights start orthogonal with gain sqrt(2), biases at zero.
@@ -76,6 +115,12 @@ class ImageTorso : public torch::nn::Module {
 /// The first part of a policy: observations in, features out.
 class Encoder final : public torch::nn::Module {
  public:
+  /// The torso of one image; images have torsos of their own since their sizes may differ.
+  struct OfLeaf {
+    std::size_t leaf;
+    std::shared_ptr<ImageTorso> torso;
+  };
+
   /// Throws ConfigError as chosen_torso() and FlatFeatures do.
   Encoder(const Spec& spec, const TorsoOptions& options, at::Generator& generator);
 
@@ -84,6 +129,9 @@ class Encoder final : public torch::nn::Module {
   [[nodiscard]] bool has_torso() const { return !torsos_.empty(); }
   /// The features of the leaves that go through no torso; of all leaves where there is no torso.
   [[nodiscard]] const FlatFeatures& flat() const { return flat_; }
+  /// Which leaves of the spec those are, and the torsos of the others, in the order of the spec.
+  [[nodiscard]] const std::vector<std::size_t>& flat_leaves() const { return flat_leaves_; }
+  [[nodiscard]] const std::vector<OfLeaf>& torsos() const { return torsos_; }
 
   /// [B, size()]. Throws ConfigError for observations that are not of the spec, and as FlatFeatures::encode().
   [[nodiscard]] at::Tensor encode(const Observation& observation);
@@ -91,12 +139,6 @@ class Encoder final : public torch::nn::Module {
   [[nodiscard]] FlatFeatures::Script script(const std::string& name) const;
 
  private:
-  // The torso of one image; images have torsos of their own since their sizes may differ.
-  struct OfLeaf {
-    std::size_t leaf;
-    std::shared_ptr<ImageTorso> torso;
-  };
-
   const Spec spec_;
   const Torso kind_;
   // The features of the leaves without a torso, and which leaves of the spec these are.

@@ -130,6 +130,8 @@ class MlpPolicy final : public ActorCritic {
 
   [[nodiscard]] const MlpPolicyOptions& options() const { return options_; }
   [[nodiscard]] bool has_torso() const { return encoder_->has_torso(); }
+  /// What makes the inputs of the first layers.
+  [[nodiscard]] const Encoder& encoder() const { return *encoder_; }
   /// The inputs of the first layers, where the policy has no torso.
   [[nodiscard]] const FlatFeatures& features() const { return encoder_->flat(); }
   /// Null when the trunks are separate.

@@ -100,6 +100,7 @@ class RecurrentPolicy final : public RecurrentActorCritic {
   // Its parts, for code that computes forward_sequences() by itself.
 
   [[nodiscard]] bool has_torso() const { return encoder_->has_torso(); }
+  [[nodiscard]] const Encoder& encoder() const { return *encoder_; }
   /// The inputs of the first layers, where the policy has no torso.
   [[nodiscard]] const FlatFeatures& features() const { return encoder_->flat(); }
   /// The actor's and the critic's, or one for both. A row's state has their cells' in this order.

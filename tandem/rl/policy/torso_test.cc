@@ -66,7 +66,7 @@ TEST(TorsoTest, TheNatureCnnIsThatOfThePaper) {
   EXPECT_EQ(x.sizes(), (std::vector<std::int64_t>{2, 64, 9, 9}));
   x = at::relu(convolved(*torso, "conv_2", x, 1, 0));
   EXPECT_EQ(x.sizes(), (std::vector<std::int64_t>{2, 64, 7, 7}));
-  EXPECT_TRUE(at::allclose(torso->forward(image), x.flatten(1), 1e-5, 1e-6));
+  EXPECT_TRUE(at::allclose(torso->forward(image), x.flatten(1), 1e-4, 1e-5));
 }
 
 TEST(TorsoTest, TheResidualTorsoIsThatOfThePaper) {
@@ -85,7 +85,7 @@ TEST(TorsoTest, TheResidualTorsoIsThatOfThePaper) {
       x = x + convolved(*torso, section + block + "1", at::relu(inner), 1, 1);
     }
   }
-  EXPECT_TRUE(at::allclose(torso->forward(image), at::relu(x).flatten(1), 1e-4, 1e-5));
+  EXPECT_TRUE(at::allclose(torso->forward(image), at::relu(x).flatten(1), 1e-3, 1e-4));
 }
 
 TEST(TorsoTest, PixelsAreDividedByTheLargestThatTheSpecAllows) {
@@ -160,17 +160,26 @@ TEST(TorsoTest, OtherLeavesGoRoundTheTorso) {
   EXPECT_THROW((void)policy.forward(wrong), ConfigError);
 }
 
-TEST(TorsoTest, APolicyWithATorsoActsThroughItsForward) {
-  MlpPolicy pixels(image_spec(1, 12, 12), {}, model::seeded(1));
-  EXPECT_FALSE(MlpActor::can_run(pixels));
-  const std::unique_ptr<Actor> actor = make_actor(pixels, {.acting = Acting::kMode}, 6, 1, 0);
-  const Observation rows = random_rows(image_spec(1, 12, 12), 6, 3);
-  std::vector<std::int64_t> action(6);
-  std::vector<float> log_prob(6), value(6);
-  actor->act(rows, {}, {.discrete = action.data(), .log_prob = log_prob.data(), .value = value.data()});
-  const PolicyOutput output = pixels.forward(rows);
-  EXPECT_TRUE(at::tensor(action).equal(output.action_parameters[0].argmax(1)));
-  EXPECT_TRUE(at::allclose(at::tensor(value), output.value, 1e-5, 1e-6));
+// By the kernels, which take the parameters at refresh(), and by tensor operations.
+TEST(TorsoTest, APolicyWithATorsoActsAsItsForwardSays) {
+  const Spec spec = mixed_image_spec();
+  MlpPolicy policy(spec, {.policy_gain = 3}, model::seeded(1));
+  MlpActor kernels(policy, {.acting = Acting::kMode}, 6, 1);
+  ModuleActor module(policy, {.acting = Acting::kMode}, 6, 1);
+  {
+    const at::NoGradGuard no_grad;
+    for (const at::Tensor& parameter : policy.parameters()) parameter.mul_(1.2);
+  }
+  const Observation rows = random_rows(spec, 6, 3);
+  const PolicyOutput output = policy.forward(rows);
+  for (Actor* actor : {static_cast<Actor*>(&kernels), static_cast<Actor*>(&module)}) {
+    std::vector<std::int64_t> action(6);
+    std::vector<float> log_prob(6), value(6);
+    actor->refresh();
+    actor->act(rows, {}, {.discrete = action.data(), .log_prob = log_prob.data(), .value = value.data()});
+    EXPECT_TRUE(at::tensor(action).equal(output.action_parameters[0].argmax(1)));
+    EXPECT_TRUE(at::allclose(at::tensor(value), output.value, 1e-5, 1e-5));
+  }
 }
 
 TEST(TorsoTest, ARecurrentPolicyHasOneToo) {

@@ -15,6 +15,7 @@
 namespace tandem::rl {
 namespace {
 
+// Explorers get observations in the host's memory, wherever the policy lies.
 c10::Device device_of(const DqnPolicy& policy) { return policy.parameters().front().device(); }
 
 // A module of the network's shape; TargetNetwork gives it its values.

@@ -64,6 +64,7 @@ Ppo::Ppo(learner::Member member, ActorCritic& policy, const PpoOptions& options,
           {.policy = policy,
            .wanted = options.kernel,
            .option = "ppo.kernel",
+           .compute = options.compute,
            .no_replay = options.fragments == Fragments::kUneven ? "minibatches differ in their rows" : "",
            .has_one_pass = true,
            .set = set})) {
@@ -76,7 +77,7 @@ Ppo::Ppo(learner::Member member, ActorCritic& policy, const PpoOptions& options,
                               .column = [&policy](const std::string& name,
                                                   std::size_t nth) { return name_column(policy.spec(), name, nth); }});
   if (gradients_.way == GradientWay::kFused) {
-    fused_ = std::make_unique<FusedPpo<float>>(policy, set);
+    fused_ = std::make_unique<FusedPpo<float>>(policy, set, options.compute);
   } else if (gradients_.way == GradientWay::kReplayed) {
     replayed_ = std::make_unique<learner::ReplayedLoss>(
         member_.replica, [this](const learner::ShardBatch& rows, const at::Tensor& constants) {

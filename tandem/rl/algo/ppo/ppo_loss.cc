@@ -160,6 +160,7 @@ class LossInOnePass : public torch::autograd::Function<LossInOnePass> {
     context->save_for_backward({slopes});
     return at::scalar_tensor(loss->mean(static_cast<double>(rows)), slopes.options());
   }
+  // Autograd hands on the derivative of what is made of the loss, one number for all rows.
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  const torch::autograd::variable_list& of_loss) {
     const at::Tensor slopes = context->get_saved_variables()[0] * of_loss[0];
@@ -181,6 +182,8 @@ learner::ShardLoss ppo_loss(ActorCritic& policy, const learner::ShardBatch& batc
   return {.loss = made.loss, .weight = count, .outputs = {}, .parts = loss_parts(mine, count)};
 }
 
+// The pass computes sums besides the loss, so nothing is read back from tensors afterwards. A distribution of the
+// user's own may give other dtypes; the loop has float32.
 learner::ShardLoss ppo_loss_in_one_pass(ActorCritic& policy, const learner::ShardBatch& batch,
                                         const PpoOptions& options, const PpoMinibatch& minibatch, PpoSums& sums) {
   PpoRows rows;
@@ -220,11 +223,11 @@ PpoSums ppo_sums_of(double rows, std::span<const double> means) {
 }
 
 template <typename Real>
-FusedPpo<Real>::FusedPpo(const ActorCritic& policy, InstructionSet set) {
+FusedPpo<Real>::FusedPpo(const ActorCritic& policy, InstructionSet set, Compute compute) {
   if (const auto* recurrent = dynamic_cast<const RecurrentPolicy*>(&policy)) {
     sequences_.emplace(*recurrent, set);
   } else {
-    block_.emplace(dynamic_cast<const MlpPolicy&>(policy), set);
+    block_.emplace(dynamic_cast<const MlpPolicy&>(policy), set, compute);
   }
 }
 

@@ -76,9 +76,9 @@ using PpoConstants = std::array<double, 7>;
 template <typename Real>
 class FusedPpo {
  public:
-  /// why_not_fused() must be silent about the policy, but for its dtype. Throws ConfigError when this processor does
-  /// not have `set`.
-  FusedPpo(const ActorCritic& policy, InstructionSet set);
+  /// why_not_fused() must be silent about the policy, but for its dtype; a policy that remembers has float32 alone.
+  /// Throws ConfigError when this processor does not have `set`, and as require_compute().
+  FusedPpo(const ActorCritic& policy, InstructionSet set, Compute compute = Compute::kFloat32);
 
   /// The loss of one shard's rows, which are those of take_columns(); a GradientFunction but for its other arguments,
   /// which are as ppo_loss()'s. Throws EnvError for an observation that is out of the spec's bounds.

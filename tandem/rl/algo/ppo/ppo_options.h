@@ -11,6 +11,7 @@
 
 #include "tandem/base/text.h"
 #include "tandem/rl/algo/learning_options.h"
+#include "tandem/rl/policy/kernels/compute.h"
 #include "tandem/rl/rollout/sequences.h"
 
 namespace tandem::rl {
@@ -71,6 +72,9 @@ struct PpoOptions {
   std::optional<double> target_kl;
   AdvantageNormalization advantage_normalization = AdvantageNormalization::kMinibatch;
   LossKernel kernel = LossKernel::kAuto;
+  // What the kernels multiply while learning. Acting multiplies float32, so ratios of the first minibatch are not quite
+  // 1: what rounding does to a probability is far below the clip range.
+  Compute compute = Compute::kFloat32;
   // Seconds that a step of an env group may take. Other replicas wait twice as long or more.
   std::int64_t stall_timeout = 120;
   Fragments fragments = Fragments::kEven;

@@ -16,11 +16,11 @@
 
 namespace tandem::rl::testing {
 
-// An MlpPolicy in float64, whose features are float32 as ever.
+// An MlpPolicy in float64; features of leaves without a torso are float32 as ever.
 struct InDoubles : ActorCritic {
   explicit InDoubles(MlpPolicy& policy) : ActorCritic(policy.spec(), policy.family()), policy_(policy) {}
   PolicyOutput forward(const Observation& observation) override {
-    torch::Tensor x = policy_.features().encode(observation).to(torch::kDouble);
+    torch::Tensor x = features(observation);
     const auto layers = [](const Mlp& net, torch::Tensor y) {
       for (std::size_t i = 0; i < net.layers().size(); ++i) {
         y = torch::linear(y, net.layers()[i]->weight, net.layers()[i]->bias);
@@ -43,6 +43,16 @@ struct InDoubles : ActorCritic {
     if (policy_.log_std().defined()) output.action_parameters.push_back(policy_.log_std());
     return output;
   }
+  [[nodiscard]] torch::Tensor features(const Observation& observation) const {
+    const Encoder& encoder = policy_.encoder();
+    std::vector<torch::Tensor> parts;
+    for (const auto& [leaf, torso] : encoder.torsos())
+      parts.push_back(torso->convolve(observation[leaf].to(torch::kDouble) / torso->largest()).flatten(1));
+    Observation flat;
+    for (const std::size_t leaf : encoder.flat_leaves()) flat.push_back(observation[leaf]);
+    if (!flat.empty()) parts.push_back(encoder.flat().encode(flat).to(torch::kDouble));
+    return torch::cat(parts, 1);
+  }
   MlpPolicy& policy_;
 };
 
@@ -62,6 +72,10 @@ inline std::shared_ptr<MlpPolicy> random_policy(int seed, std::mt19937& random) 
         Leaf{.name = "choice", .type = ElementType::kInt64, .shape = {}, .low = {0}, .high = {4}});
   }
   const auto n = static_cast<std::size_t>(size);
+  if (seed % 8 == 5) {  // pixels, alone or behind other leaves
+    if (seed % 16 == 5) spec.observation.clear();
+    spec.observation.push_back(Leaf{.name = "image", .type = ElementType::kUInt8, .shape = {2, 5, 6}});
+  }
   if (seed % 3 == 0) spec.action = Discrete{size + 1};
   if (seed % 3 == 1) spec.action = MultiDiscrete{{size + 1, 2, 5}};
   if (seed % 3 == 2) spec.action = Box{std::vector<double>(n, -1), std::vector<double>(n, 1)};
@@ -71,7 +85,8 @@ inline std::shared_ptr<MlpPolicy> random_policy(int seed, std::mt19937& random) 
                                                   Activation::kGelu, Activation::kElu}[below(5)],
                          .trunks = below(2) == 0 ? Trunks::kSeparate : Trunks::kShared,
                          .log_std_init = -0.3,
-                         .policy_gain = 0.7};
+                         .policy_gain = 0.7,
+                         .torso = {.channels = {3, 4}, .blocks = 1}};
   if (seed % 3 == 2) {
     shape.family = std::array{ActionFamily::kNormal, ActionFamily::kStateDependentNoise,
                               ActionFamily::kSquashedNormal}[static_cast<std::size_t>(seed / 3 % 3)];
@@ -89,8 +104,13 @@ inline std::shared_ptr<MlpPolicy> random_policy(int seed, std::mt19937& random) 
 
 /// `rows` of its observations.
 inline Observation random_observation(const Spec& spec, std::int64_t rows) {
-  Observation observation{torch::randn({rows, spec.observation[0].shape[0]})};
-  if (spec.observation.size() > 1) observation.push_back(torch::randint(5, {rows}, torch::kLong));
+  Observation observation;
+  for (const Leaf& leaf : spec.observation) {
+    const std::vector<std::int64_t> shape = with_rows({rows}, leaf);
+    observation.push_back(leaf.type == ElementType::kFloat32 ? torch::randn(shape)
+                          : leaf.type == ElementType::kUInt8 ? torch::randint(256, shape, torch::kByte)
+                                                             : torch::randint(5, shape, torch::kLong));
+  }
   return observation;
 }
 

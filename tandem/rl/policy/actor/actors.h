@@ -7,8 +7,9 @@
 #include "tandem/base/philox.h"
 #include "tandem/rl/env/state_bytes.h"
 #include "tandem/rl/policy/actor/actor.h"
+#include "tandem/rl/policy/kernels/images/encoder_net.h"
 #include "tandem/rl/policy/kernels/mlp_inference.h"
-#include "tandem/rl/policy/kernels/recurrent_inference.h"
+#include "tandem/rl/policy/kernels/sequences/recurrent_inference.h"
 #include "tandem/rl/policy/mlp_policy.h"
 #include "tandem/rl/policy/recurrent_policy.h"
 
@@ -83,15 +84,19 @@ class ActorFeatures {
  public:
   /// Memory is taken here, so that of() takes none.
   /// For up to `rows` rows at once of observations as `spec` has them. `encoder`, which must outlive it, is the
-  /// policy's.
-  ActorFeatures(const Spec& spec, const FlatFeatures& encoder, std::int64_t rows);
+  /// policy's. Throws ConfigError when this processor does not have `set`.
+  ActorFeatures(const Spec& spec, const Encoder& encoder, std::int64_t rows, InstructionSet set);
 
+  /// Torsos take their parameters as they are now.
+  void refresh();
   /// Rows `begin` to `begin + rows`: encoded, or where they lie when observations are features already. Valid until the
   /// next call. Throws InvariantError for an observation of another kind.
   const float* of(const Observation& observation, std::int64_t begin, std::int64_t rows);
 
  private:
-  const FlatFeatures& encoder_;
+  const Encoder& encoder_;
+  // Images go through it row by row, so a row's features do not depend on how many rows there are. None without images.
+  std::optional<EncoderNet<float>> torsos_;
   std::vector<std::size_t> leaf_bytes_;  // of a row
   std::vector<float> features_;          // empty where observations are features
   std::vector<const std::byte*> leaves_;
@@ -103,8 +108,8 @@ class ActorFeatures {
 /// observation, the parameters, the instruction set and the group's random stream alone.
 class MlpActor final : public Actor {
  public:
-  /// Whether the policy has no torso, and its parameters are float32. They may lie on another device: refresh() copies
-  /// them.
+  /// Whether the policy's parameters are float32. Those of a policy without a torso may lie on another device:
+  /// refresh() copies them.
   [[nodiscard]] static bool can_run(const MlpPolicy& policy);
 
   /// For `rows` rows a step. `seed`: of the group's random stream. Throws ConfigError when !can_run(policy), or when

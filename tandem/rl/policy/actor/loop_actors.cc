@@ -29,10 +29,12 @@ void copy_to(const at::Tensor& log_std, std::vector<float>& copy) {
   std::copy_n(here.const_data_ptr<float>(), copy.size(), copy.begin());
 }
 
-bool is_float32(const ActorCritic& policy) {
+// Those of a policy without a torso may lie on another device: refresh() copies them.
+bool has_parameters_for_loops(const ActorCritic& policy, const Encoder& encoder) {
   const auto parameters = policy.parameters();
-  return std::ranges::all_of(parameters,
-                             [](const at::Tensor& parameter) { return parameter.scalar_type() == at::kFloat; });
+  return std::ranges::all_of(parameters, [&encoder](const at::Tensor& parameter) {
+    return parameter.scalar_type() == at::kFloat && (parameter.is_cpu() || !encoder.has_torso());
+  });
 }
 
 const std::uint8_t* bytes_of_mask(const at::Tensor& mask) {
@@ -43,10 +45,18 @@ const std::uint8_t* bytes_of_mask(const at::Tensor& mask) {
 
 }  // namespace
 
-ActorFeatures::ActorFeatures(const Spec& spec, const FlatFeatures& encoder, std::int64_t rows)
+// A torso encodes row by row; without one all rows are encoded in one call, or read where they lie. Whichever it is
+// follows from the policy alone, so that every group and every topology has the same features.
+ActorFeatures::ActorFeatures(const Spec& spec, const Encoder& encoder, std::int64_t rows, InstructionSet set)
     : encoder_(encoder), leaves_(spec.observation.size()) {
+  if (encoder.has_torso()) torsos_.emplace(encoder, set, TorsoNet<float>::Options{.passes = Passes::kForward});
   for (const Leaf& leaf : spec.observation) leaf_bytes_.push_back(leaf.bytes());
-  if (!encoder.is_identity()) features_.resize(elements(rows, encoder.size()));
+  if (torsos_ || !encoder.flat().is_identity()) features_.resize(elements(rows, encoder.size()));
+}
+
+// Other leaves are encoded by constants of the spec.
+void ActorFeatures::refresh() {
+  if (torsos_) torsos_->take_parameters();
 }
 
 const float* ActorFeatures::of(const Observation& observation, std::int64_t begin, std::int64_t rows) {
@@ -58,11 +68,18 @@ const float* ActorFeatures::of(const Observation& observation, std::int64_t begi
         static_cast<const std::byte*>(leaf.const_data_ptr()) + static_cast<std::size_t>(begin) * leaf_bytes_[l];
   }
   if (features_.empty()) return reinterpret_cast<const float*>(leaves_[0]);
-  encoder_.encode_rows(leaves_, rows, features_.data());
+  if (!torsos_) {
+    encoder_.flat().encode_rows(leaves_, rows, features_.data());
+    return features_.data();
+  }
+  for (std::int64_t row = 0; row < rows; ++row) {
+    torsos_->forward(0, leaves_, features_.data() + row * encoder_.size());
+    for (std::size_t l = 0; l < leaves_.size(); ++l) leaves_[l] += leaf_bytes_[l];
+  }
   return features_.data();
 }
 
-bool MlpActor::can_run(const MlpPolicy& policy) { return !policy.has_torso() && is_float32(policy); }
+bool MlpActor::can_run(const MlpPolicy& policy) { return has_parameters_for_loops(policy, policy.encoder()); }
 
 // Arrays that the policy does not need stay empty, and act() hands them on as null.
 MlpActor::MlpActor(const MlpPolicy& policy, const ActorOptions& options, std::int64_t rows, std::uint64_t seed)
@@ -70,7 +87,7 @@ MlpActor::MlpActor(const MlpPolicy& policy, const ActorOptions& options, std::in
       rows_(rows),
       inference_(policy, rows, options.instruction_set),
       sampler_(policy.spec(), policy.family(), options, rows, noise_features(policy), Philox(seed)),
-      features_(policy.spec(), policy.features(), rows),
+      features_(policy.spec(), policy.encoder(), rows, options.instruction_set),
       head_(elements(rows, inference_.head_size())),
       latent_(elements(rows, noise_features(policy))),
       log_std_(size_of(policy.log_std())) {
@@ -79,6 +96,7 @@ MlpActor::MlpActor(const MlpPolicy& policy, const ActorOptions& options, std::in
 
 // After an update log_std may have changed, and with it the noise, so held matrices are drawn anew.
 void MlpActor::refresh() {
+  features_.refresh();
   inference_.refresh();
   sampler_.renew();
   copy_to(policy_.log_std(), log_std_);
@@ -113,7 +131,9 @@ void MlpActor::load(std::span<const std::byte> state) {
   in.expect_end();
 }
 
-bool RecurrentActor::can_run(const RecurrentPolicy& policy) { return !policy.has_torso() && is_float32(policy); }
+bool RecurrentActor::can_run(const RecurrentPolicy& policy) {
+  return !policy.has_torso() && has_parameters_for_loops(policy, policy.encoder());
+}
 
 RecurrentActor::RecurrentActor(const RecurrentPolicy& policy, const ActorOptions& options, std::int64_t rows,
                                std::uint64_t seed)
@@ -121,7 +141,7 @@ RecurrentActor::RecurrentActor(const RecurrentPolicy& policy, const ActorOptions
       rows_(rows),
       inference_(policy, rows, options.instruction_set),
       sampler_(policy.spec(), policy.family(), options, rows, noise_features(policy), Philox(seed)),
-      features_(policy.spec(), policy.features(), rows),
+      features_(policy.spec(), policy.encoder(), rows, options.instruction_set),
       state_(at::zeros({rows, policy.state_size()})),
       head_(elements(rows, inference_.head_size())),
       latent_(elements(rows, noise_features(policy))),
@@ -131,6 +151,7 @@ RecurrentActor::RecurrentActor(const RecurrentPolicy& policy, const ActorOptions
 
 // As MlpActor::refresh().
 void RecurrentActor::refresh() {
+  features_.refresh();
   inference_.refresh();
   sampler_.renew();
   copy_to(policy_.log_std(), log_std_);

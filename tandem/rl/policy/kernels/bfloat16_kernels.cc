@@ -73,4 +73,15 @@ const Bfloat16Kernels& bfloat16_kernels(Compute compute) {
 #endif
 }
 
+const Bfloat16Patches& bfloat16_patches(Compute compute) {
+  TANDEM_CHECK(compute != Compute::kFloat32, "float32 has no products of bfloat16");
+  require_compute(compute, InstructionSet::kAvx512);
+#if defined(__x86_64__)
+  return vector_bfloat16_patches();
+#else
+  static constexpr Bfloat16Patches kNone{};  // require_compute() has thrown
+  return kNone;
+#endif
+}
+
 }  // namespace tandem::rl

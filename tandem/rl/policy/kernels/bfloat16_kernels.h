@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "tandem/rl/policy/kernels/compute.h"
+#include "tandem/rl/policy/kernels/images/convolution_kernels.h"
 #include "tandem/rl/policy/kernels/mlp_kernels.h"
 
 namespace tandem::rl {
@@ -43,11 +44,26 @@ struct Bfloat16Kernels {
                     std::uint32_t* to, std::int64_t to_stride);
 };
 
+/// The products of convolutions, and the two ways to make words of numbers for them. Their pairs are words that lie
+/// where the numbers of a PatchProduct of floats do, so its addresses count words and a step is of two numbers. AMX's
+/// processors have these vectors, too.
+struct Bfloat16Patches {
+  /// A and B point to words, by pointers to floats: the loops move them and never compute with them but in dot
+  /// products. C, the bias and the sums are float32, and what is stored may be rectified as in products of floats.
+  void (*multiply)(const PatchProduct<float>& product);
+  /// to[i / 2] = the pair from[i], from[i + 1], for `count` numbers, a multiple of 2 kPanel.
+  void (*pair_neighbours)(const float* from, std::int64_t count, std::uint32_t* to);
+  /// to[i] = the pair first[i], second[i], for `count` numbers, a multiple of kPanel; second may be null: zeros.
+  void (*pair_lines)(const float* first, const float* second, std::int64_t count, std::uint32_t* to);
+};
+
 /// Throws ConfigError as require_compute() does for kAvx512, and InvariantError for kFloat32.
 [[nodiscard]] const Bfloat16Kernels& bfloat16_kernels(Compute compute);
+[[nodiscard]] const Bfloat16Patches& bfloat16_patches(Compute compute);
 
 /// The loops of bfloat16_kernels_avx.cc, on x86-64 alone.
 [[nodiscard]] const Bfloat16Kernels& vector_bfloat16_kernels();
 [[nodiscard]] const Bfloat16Kernels& tile_bfloat16_kernels();
+[[nodiscard]] const Bfloat16Patches& vector_bfloat16_patches();
 
 }  // namespace tandem::rl

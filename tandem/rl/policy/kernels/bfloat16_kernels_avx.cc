@@ -115,8 +115,45 @@ void pair_rows(const float* from, std::int64_t from_stride, std::int64_t rows, s
   }
 }
 
+// Words are moved as the floats of a PatchProduct; a fused multiply-add of them adds two products.
+struct V {
+  static constexpr int kTileRows = vectors::kTileRows, kTileColumns = vectors::kTileColumns, kWidth = kPanel;
+  static __m512 load(const float* p) { return _mm512_loadu_ps(p); }
+  static void store(float* p, __m512 a) { _mm512_storeu_ps(p, a); }
+  static __m512 set(float a) { return _mm512_set1_ps(a); }
+  static __m512 fma(__m512 a, __m512 b, __m512 c) { return _mm512_dpbf16_ps(c, (__m512bh)a, (__m512bh)b); }
+  static __m512 max(__m512 a, __m512 b) { return _mm512_max_ps(a, b); }
+};
+using Real = float;
+using Reg = __m512;
+
+#include "tandem/rl/policy/kernels/images/patch_product.inc"
+
+void pair_neighbours(const float* from, std::int64_t count, std::uint32_t* to) {
+  for (std::int64_t i = 0; i < count; i += 2 * kPanel) {
+    const __m512bh both = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(from + i + kPanel), _mm512_loadu_ps(from + i));
+    _mm512_storeu_si512(to + i / 2, (__m512i)both);
+  }
+}
+
+void pair_lines(const float* first, const float* second, std::int64_t count, std::uint32_t* to) {
+  for (std::int64_t i = 0; i < count; i += kPanel) {
+    const __m512i low = _mm512_cvtepu16_epi32(rounded(_mm512_loadu_ps(first + i)));
+    const __m512 beside = second != nullptr ? _mm512_loadu_ps(second + i) : _mm512_setzero_ps();
+    const __m512i high = _mm512_cvtepu16_epi32(rounded(beside));
+    _mm512_storeu_si512(to + i, _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
+  }
+}
+
 }  // namespace vectors
 }  // namespace
+
+const Bfloat16Patches& vector_bfloat16_patches() {
+  static constexpr Bfloat16Patches kAll{.multiply = vectors::multiply_patches,
+                                        .pair_neighbours = vectors::pair_neighbours,
+                                        .pair_lines = vectors::pair_lines};
+  return kAll;
+}
 
 const Bfloat16Kernels& vector_bfloat16_kernels() {
   static constexpr Bfloat16Kernels kAll{

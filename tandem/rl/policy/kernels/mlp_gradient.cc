@@ -12,7 +12,7 @@ namespace {
 
 // The largest number of inputs or outputs of any layer.
 std::int64_t widest(const MlpPolicy& policy) {
-  std::int64_t most = policy.features().size();
+  std::int64_t most = policy.encoder().size();
   for (const Mlp* net : {policy.trunk(), &policy.actor(), &policy.critic()}) {
     if (net != nullptr) most = std::max(most, std::ranges::max(net->options().sizes));
   }
@@ -23,25 +23,27 @@ bool has_trunk(const MlpPolicy& policy) { return policy.trunk() != nullptr && !p
 
 // The features come as rows; the trunk's outputs do not.
 template <typename Real>
-typename BlockNet<Real>::Options above_trunk(const MlpPolicy& policy) {
+typename BlockNet<Real>::Options above_trunk(const MlpPolicy& policy, Compute compute) {
   using Rows = typename BlockNet<Real>::InputRows;
-  return {.rows = has_trunk(policy) ? Rows::kMissing : Rows::kGiven};
+  return {.rows = has_trunk(policy) ? Rows::kMissing : Rows::kGiven, .compute = compute};
 }
 
 }  // namespace
 
 template <typename Real>
-MlpGradient<Real>::MlpGradient(const MlpPolicy& policy, InstructionSet set)
+MlpGradient<Real>::MlpGradient(const MlpPolicy& policy, InstructionSet set, Compute compute)
     : kernels_(block_kernels<Real>(set)),
-      features_(policy.features().size()),
+      features_(policy.encoder().size()),
       sample_stride_(row_stride(features_)),
       samples_(kBlock * sample_stride_),
       input_(padded(features_) * kBlock),
       of_trunk_(has_trunk(policy) ? padded(widest(policy)) * kBlock : 0),
+      of_learned_(policy.has_torso() ? padded(features_) * kBlock : 0),
       scratch_(widest(policy)),
-      actor_(policy.actor(), kernels_, above_trunk<Real>(policy)),
-      critic_(policy.critic(), kernels_, above_trunk<Real>(policy)) {
-  if (has_trunk(policy)) trunk_.emplace(*policy.trunk(), kernels_, typename Net::Options{});
+      encoder_(policy.encoder(), set, {.samples = kBlock, .compute = compute}),
+      actor_(policy.actor(), kernels_, above_trunk<Real>(policy, compute)),
+      critic_(policy.critic(), kernels_, above_trunk<Real>(policy, compute)) {
+  if (has_trunk(policy)) trunk_.emplace(*policy.trunk(), kernels_, typename Net::Options{.compute = compute});
 }
 
 template <typename Real>
@@ -56,9 +58,12 @@ Real* MlpGradient<Real>::value() {
 
 template <typename Real>
 void MlpGradient<Real>::begin() {
-  if (trunk_) trunk_->begin();
-  actor_.begin();
-  critic_.begin();
+  encoder_.begin();
+  for (Net* net : {trunk_ ? &*trunk_ : nullptr, &actor_, &critic_}) {
+    if (net == nullptr) continue;
+    net->take_parameters();
+    net->begin();
+  }
 }
 
 template <typename Real>
@@ -71,26 +76,44 @@ void MlpGradient<Real>::forward(std::int64_t samples) {
   critic_.forward(shared(), 0, samples);
 }
 
-// Actor and critic both add to the trunk's derivatives: the actor writes them first, the critic adds its own.
+// Actor and critic both add to the derivatives of what they share: the actor writes them first, the critic adds its
+// own.
 template <typename Real>
 void MlpGradient<Real>::backward() {
   using Start = typename Product<Real>::Start;
   backward(actor_, Start::kZero);
   backward(critic_, Start::kKeep);
-  if (!trunk_) return;
-  trunk_->backward(features(), 0, samples_now_, of_trunk_.data(), ParameterGradients::kOverwrite, {}, scratch_);
+  if (trunk_) {
+    typename Net::OfInput of_features;
+    if (encoder_.learned() > 0) of_features = {.columns = of_learned_.data(), .begin = 0, .count = encoder_.learned()};
+    trunk_->backward(features(), 0, samples_now_, of_trunk_.data(), ParameterGradients::kOverwrite, of_features,
+                     scratch_);
+  }
+  if (encoder_.learned() > 0) backward_encoder();
 }
 
 // Starts from the derivatives that lie where the net's outputs lay.
 template <typename Real>
 void MlpGradient<Real>::backward(Net& net, typename Product<Real>::Start start) {
-  typename Net::OfInput of_trunk;
-  if (trunk_) of_trunk = {.columns = of_trunk_.data(), .begin = 0, .count = net.inputs(), .start = start};
-  net.backward(shared(), 0, samples_now_, net.output(0), ParameterGradients::kOverwrite, of_trunk, scratch_);
+  typename Net::OfInput of_shared;
+  if (trunk_) {
+    of_shared = {.columns = of_trunk_.data(), .begin = 0, .count = net.inputs(), .start = start};
+  } else if (encoder_.learned() > 0) {
+    of_shared = {.columns = of_learned_.data(), .begin = 0, .count = encoder_.learned(), .start = start};
+  }
+  net.backward(shared(), 0, samples_now_, net.output(0), ParameterGradients::kOverwrite, of_shared, scratch_);
+}
+
+// The features are needed no more, so their memory takes the derivatives as rows.
+template <typename Real>
+void MlpGradient<Real>::backward_encoder() {
+  kernels_.transpose(of_learned_.data(), kBlock, encoder_.learned(), samples_now_, samples_.data(), sample_stride_);
+  for (std::int64_t i = 0; i < samples_now_; ++i) encoder_.backward(i, sample(i));
 }
 
 template <typename Real>
 void MlpGradient<Real>::finish() {
+  encoder_.finish();
   if (trunk_) trunk_->finish(ParameterGradients::kOverwrite);
   actor_.finish(ParameterGradients::kOverwrite);
   critic_.finish(ParameterGradients::kOverwrite);

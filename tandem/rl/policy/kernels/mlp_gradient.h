@@ -1,13 +1,17 @@
 // rl/policy/kernels/mlp_gradient.h: forward and backward passes of an MlpPolicy and of its actions' distribution
 // without autograd, a block of samples at a time.
 //
+// An image goes through its torso when its row is taken (encoder_net.h), and the torso's gradient is computed row by
+// row when the block has gone back through the layers. Those work on whole blocks of rows, and so far nothing is gained
+// by giving them more than kBlock.
+//
 // MlpGradient reads the parameters where they lie and writes their gradients where their .grad is; all working memory
 // is taken when it is made. MlpPolicy::forward() and autograd are the definition, and results agree with theirs to
 // rounding. The bits of results depend on the samples, in their order, the parameters and the instruction set alone.
 //
 //     gradient.begin();
 //     for each block of at most kBlock samples:
-//       write the features of sample i to gradient.sample(i);
+//       gradient.take(i, the leaves of the observation of sample i);
 //       gradient.forward(samples);
 //       turn head() and value() into derivatives of the loss with respect to them, zero beyond the samples;
 //       gradient.backward();
@@ -18,12 +22,15 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "tandem/base/cpu.h"
 #include "tandem/rl/policy/kernels/block_net.h"
+#include "tandem/rl/policy/kernels/images/encoder_net.h"
 #include "tandem/rl/policy/kernels/mlp_kernels.h"
 #include "tandem/rl/policy/kernels/squashed_entropy.h"
 #include "tandem/rl/policy/kernels/state_dependent_gradient.h"
@@ -35,16 +42,17 @@ namespace tandem::rl {
 template <typename Real>
 class MlpGradient {
  public:
-  /// Throws ConfigError when this processor does not have `set`. The policy lies on the CPU, its parameters are `Real`
-  /// and require gradients.
-  MlpGradient(const MlpPolicy& policy, InstructionSet set);
+  /// Throws ConfigError when this processor does not have `set`, and as require_compute(). The policy lies on the CPU,
+  /// its parameters are `Real` and require gradients; those of double know float32 products alone.
+  MlpGradient(const MlpPolicy& policy, InstructionSet set, Compute compute = Compute::kFloat32);
   MlpGradient(const MlpGradient&) = delete;
   MlpGradient& operator=(const MlpGradient&) = delete;
 
   /// Takes the parameters as they are now; sums of gradients begin at zero.
   void begin();
-  /// Where the features of sample `i` of the next block belong, in the order of FlatFeatures.
-  [[nodiscard]] Real* sample(std::int64_t i) { return samples_.data() + i * sample_stride_; }
+  /// Makes a row of observations, whose leaves lie at `leaves`, sample `i` of the next block. Throws EnvError for an
+  /// observation that is out of the spec's bounds.
+  void take(std::int64_t i, std::span<const std::byte* const> leaves) { encoder_.forward(i, leaves, sample(i)); }
   /// Runs the network for the first `samples` of the block, at most kBlock.
   void forward(std::int64_t samples);
   /// [head_size, kBlock]: logits or means, until they are overwritten with derivatives.
@@ -62,12 +70,15 @@ class MlpGradient {
 
  private:
   using Net = BlockNet<Real>;
+  // The features of sample `i`.
+  [[nodiscard]] Real* sample(std::int64_t i) { return samples_.data() + i * sample_stride_; }
   [[nodiscard]] BlockInput<Real> features() const { return {.columns = input_.data(), .rows = samples_.data()}; }
   // The input of actor and critic.
   [[nodiscard]] BlockInput<Real> shared() {
     return trunk_ ? BlockInput<Real>{.columns = trunk_->output(0)} : features();
   }
   void backward(Net& net, typename Product<Real>::Start start);
+  void backward_encoder();
 
   const BlockKernels<Real>& kernels_;
   const std::int64_t features_, sample_stride_;
@@ -76,9 +87,11 @@ class MlpGradient {
   // The features as rows, [kBlock, sample_stride_], and transposed, [features, kBlock].
   AlignedArray<Real> samples_;
   AlignedArray<Real> input_;
-  // Derivatives with respect to the trunk's outputs, [units, kBlock].
-  AlignedArray<Real> of_trunk_;
+  // Derivatives with respect to the trunk's outputs, [units, kBlock]; and to the features that depend on parameters,
+  // [features, kBlock].
+  AlignedArray<Real> of_trunk_, of_learned_;
   BackwardScratch<Real> scratch_;
+  EncoderNet<Real> encoder_;
   std::optional<BlockNet<Real>> trunk_;  // none when trunks are separate
   BlockNet<Real> actor_, critic_;
 };

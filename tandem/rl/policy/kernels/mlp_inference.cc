@@ -52,7 +52,6 @@ MlpInference::MlpInference(const MlpPolicy& policy, std::int64_t max_rows, Instr
       trunk_(make_layers(policy_.trunk())),
       actor_(make_layers(&policy_.actor())),
       critic_(make_layers(&policy_.critic())) {
-  TANDEM_CHECK(!policy.has_torso(), "these loops have no convolutions");
   for (const at::Tensor& parameter : policy_.parameters()) {
     if (parameter.scalar_type() == at::kFloat) continue;
     throw ConfigError(concat("this inference needs a policy of float32; a parameter is ", parameter.scalar_type(),
@@ -85,7 +84,7 @@ MlpInference::Rows MlpInference::apply(const Mlp& net, const std::vector<PackedL
 // The trunk runs first, if there is one; then actor and critic from its outputs, as far as their outputs are wanted.
 void MlpInference::run(const float* features, std::int64_t rows, const Outputs& outputs) {
   TANDEM_CHECK(rows <= max_rows_, rows, " rows, made for ", max_rows_);
-  Rows x{features, policy_.features().size()};
+  Rows x{features, policy_.encoder().size()};
   if (!trunk_.empty()) x = apply(*policy_.trunk(), trunk_, 0, trunk_.size(), x, rows, shared_);
   if (outputs.head != nullptr || outputs.latent != nullptr) {
     const std::size_t head = actor_.size() - 1;

@@ -1,5 +1,5 @@
-// rl/policy/kernels/mlp_inference.h: the forward pass of an MlpPolicy for acting, without autograd, dispatch or
-// allocation.
+// rl/policy/kernels/mlp_inference.h: the forward pass of an MlpPolicy's layers for acting, without autograd, dispatch
+// or allocation.
 //
 // A small network costs tens of microseconds through tensor operations, nearly all of it overhead; here the loops
 // run on a packed copy of the parameters. MlpPolicy::forward stays the definition; results agree with it to
@@ -37,7 +37,7 @@ class MlpInference {
     /// [rows, latent_size()]: the inputs of the head, for state-dependent noise.
     float* latent = nullptr;
   };
-  /// `features`: [rows, policy.features().size()]. Throws InvariantError when rows > max_rows.
+  /// `features`: [rows, policy.encoder().size()]. Throws InvariantError when rows > max_rows.
   void run(const float* features, std::int64_t rows, const Outputs& outputs);
 
   /// The lengths of a row of Outputs::head and of Outputs::latent.

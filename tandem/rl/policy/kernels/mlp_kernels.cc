@@ -42,7 +42,9 @@ struct Set {
 //
 #include "tandem/rl/policy/kernels/block_kernels.inc"
 //
-#include "tandem/rl/policy/kernels/cell_kernels.inc"
+#include "tandem/rl/policy/kernels/sequences/cell_kernels.inc"
+//
+#include "tandem/rl/policy/kernels/images/convolution_kernels.inc"
 
 // float64, a number at a time and with the functions of the standard library: for comparing formulas, not for speed.
 namespace doubles {
@@ -54,6 +56,7 @@ struct V {
   static Register load(const double* p) { return *p; }
   static void store(double* p, Register a) { *p = a; }
   static Register set(double a) { return a; }
+  static Register widened(const std::uint8_t* p) { return *p; }
   static Register fma(Register a, Register b, Register c) { return a * b + c; }
   static Register min(Register a, Register b) { return a < b ? a : b; }
   static Register max(Register a, Register b) { return a > b ? a : b; }
@@ -74,7 +77,9 @@ using Reg = V::Register;
 
 #include "tandem/rl/policy/kernels/block_kernels.inc"
 //
-#include "tandem/rl/policy/kernels/cell_kernels.inc"
+#include "tandem/rl/policy/kernels/sequences/cell_kernels.inc"
+//
+#include "tandem/rl/policy/kernels/images/convolution_kernels.inc"
 
 }  // namespace doubles
 
@@ -85,7 +90,7 @@ const SetKernels& kernels_of(InstructionSet set) {
   if (set == InstructionSet::kAvx512) return avx512_kernels();
   if (set == InstructionSet::kAvx2) return avx2_kernels();
 #endif
-  static constexpr SetKernels kPortable{{dense, activate_all}, kBlockKernels, kCellKernels};
+  static constexpr SetKernels kPortable{{dense, activate_all}, kBlockKernels, kCellKernels, kConvolutionKernels};
   return kPortable;
 }
 
@@ -127,6 +132,17 @@ template <>
 const CellKernels<double>& cell_kernels(InstructionSet set) {
   require_instruction_set(set);
   return doubles::kCellKernels;
+}
+
+template <>
+const ConvolutionKernels<float>& convolution_kernels(InstructionSet set) {
+  return kernels_of(set).convolution;
+}
+
+template <>
+const ConvolutionKernels<double>& convolution_kernels(InstructionSet set) {
+  require_instruction_set(set);
+  return doubles::kConvolutionKernels;
 }
 
 }  // namespace tandem::rl

@@ -23,7 +23,8 @@
 #include <new>
 
 #include "tandem/base/cpu.h"
-#include "tandem/rl/policy/kernels/cell_kernels.h"
+#include "tandem/rl/policy/kernels/images/convolution_kernels.h"
+#include "tandem/rl/policy/kernels/sequences/cell_kernels.h"
 #include "tandem/rl/policy/mlp_policy.h"
 
 namespace tandem::rl {
@@ -211,6 +212,7 @@ struct SetKernels {
   MlpKernels mlp;
   BlockKernels<float> block;
   CellKernels<float> cell;
+  ConvolutionKernels<float> convolution;
 };
 [[nodiscard]] const SetKernels& avx2_kernels();
 [[nodiscard]] const SetKernels& avx512_kernels();

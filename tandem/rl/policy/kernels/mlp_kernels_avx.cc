@@ -2,6 +2,7 @@
 // The pragmas below compile each half of this file for its instructions. Headers come before the pragmas, and all code
 // is in an unnamed namespace, because a processor without the instructions must never run a function that another file
 // shares.
+#include "tandem/rl/policy/kernels/images/convolution_kernels.h"
 #include "tandem/rl/policy/kernels/mlp_kernels.h"
 
 #if defined(__x86_64__)
@@ -50,13 +51,16 @@ struct Set {
 //
 #include "tandem/rl/policy/kernels/block_kernels.inc"
 //
-#include "tandem/rl/policy/kernels/cell_kernels.inc"
+#include "tandem/rl/policy/kernels/sequences/cell_kernels.inc"
+//
+#include "tandem/rl/policy/kernels/images/convolution_kernels.inc"
 
 }  // namespace avx2
 }  // namespace
 
 const SetKernels& avx2_kernels() {
-  static constexpr SetKernels kAll{{avx2::dense, avx2::activate_all}, avx2::kBlockKernels, avx2::kCellKernels};
+  static constexpr SetKernels kAll{
+      {avx2::dense, avx2::activate_all}, avx2::kBlockKernels, avx2::kCellKernels, avx2::kConvolutionKernels};
   return kAll;
 }
 
@@ -107,13 +111,16 @@ struct Set {
 //
 #include "tandem/rl/policy/kernels/block_kernels.inc"
 //
-#include "tandem/rl/policy/kernels/cell_kernels.inc"
+#include "tandem/rl/policy/kernels/sequences/cell_kernels.inc"
+//
+#include "tandem/rl/policy/kernels/images/convolution_kernels.inc"
 
 }  // namespace avx512
 }  // namespace
 
 const SetKernels& avx512_kernels() {
-  static constexpr SetKernels kAll{{avx512::dense, avx512::activate_all}, avx512::kBlockKernels, avx512::kCellKernels};
+  static constexpr SetKernels kAll{
+      {avx512::dense, avx512::activate_all}, avx512::kBlockKernels, avx512::kCellKernels, avx512::kConvolutionKernels};
   return kAll;
 }
 

@@ -22,6 +22,7 @@ Real log_slope_of(Real u) {
 
 }  // namespace
 
+// Samples past those of a block keep what an earlier block left there: finite numbers, which derivatives of zero meet.
 template <typename Real>
 SquashedEntropy<Real>::SquashedEntropy(std::int64_t actions)
     : actions_(actions),
@@ -30,6 +31,7 @@ SquashedEntropy<Real>::SquashedEntropy(std::int64_t actions)
       moved_(actions * kBlock),
       squashed_(actions * kBlock) {}
 
+// One call for all samples, as the definition makes it, so that both have the same numbers.
 template <typename Real>
 void SquashedEntropy<Real>::draw(std::int64_t count) {
   const at::NoGradGuard no_grad;
@@ -37,6 +39,7 @@ void SquashedEntropy<Real>::draw(std::int64_t count) {
   drawn_ = at::randn({count, actions_}, model::current_generator(), at::TensorOptions(dtype));
 }
 
+// Actions of 1 and -1 are what rounding leaves of larger draws; the definition moves them within the same bound.
 template <typename Real>
 void SquashedEntropy<Real>::take(std::int64_t i, const Real* action, std::int64_t n, Real* taken) {
   const Real bound = static_cast<Real>(model::SquashedNormal::limit(c10::CppTypeToScalarType<Real>()));

@@ -2,7 +2,9 @@
 // block of samples at a time: the density of tanh, and an entropy that is estimated by a draw.
 // model::SquashedNormal is the definition: its log_prob() and entropy_estimate().
 //
-// A part of ActionGradient (mlp_gradient.h), whose words it has. Arrays are [actions, kBlock].
+// A part of ActionGradient (mlp_gradient.h), whose words it has. Arrays are [actions, kBlock]. The density of the
+// action that was taken needs u = atanh(action) once a row, and no parameter moves it, so it has no derivative here.
+// The draw moves with mean and deviation, so the entropy has derivatives with respect to both.
 //
 // Threads: single-thread, the replica's. Real: the dtype of the policy's parameters, float or double.
 #pragma once

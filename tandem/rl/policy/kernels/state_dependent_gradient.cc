@@ -24,6 +24,7 @@ StateDependentGradient<Real>::StateDependentGradient(const at::Tensor& log_std, 
       inverse_deviation_(actions_ * kBlock),
       of_variance_(actions_ * kBlock) {}
 
+// sigma^2 lies as log_std does, so that the product below reads it with a stride and nothing is transposed.
 template <typename Real>
 void StateDependentGradient<Real>::begin() {
   const Real* log_std = log_std_.const_data_ptr<Real>();
@@ -68,6 +69,9 @@ void StateDependentGradient<Real>::forward(Real* head, const Real* latent, const
   }
 }
 
+// With v the variance, the log-probability is -z^2 / 2 - log(v) / 2 and the entropy log(v) / 2, each and a constant. So
+// both derivatives go through v, and from there to sigma by the same product the other way round. The features are
+// constants here, as the definition detaches them.
 template <typename Real>
 void StateDependentGradient<Real>::backward(Real* head, const Real* of_log_prob, const Real* of_entropy) {
   for (std::int64_t a = 0; a < actions_; ++a) {

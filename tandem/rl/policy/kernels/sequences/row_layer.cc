@@ -1,4 +1,4 @@
-#include "tandem/rl/policy/kernels/row_layer.h"
+#include "tandem/rl/policy/kernels/sequences/row_layer.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
-// rl/policy/kernels/cell_kernels.h: one step of an LSTM's or a GRU's units, forward and backward, for each instruction
-// set. The products with weights are BlockKernels::multiply() (row_layer.h).
+// rl/policy/kernels/sequences/cell_kernels.h: one step of an LSTM's or a GRU's units, forward and backward, for each
+// instruction set. The products with weights are BlockKernels::multiply() (row_layer.h).
 //
 // Rows lie one behind the other here, the numbers of a row side by side, and vectors go along the units: a step has as
 // many rows as there are sequences at once, which may be few, and has all units. Each gate has `size` numbers in a row,

@@ -1,5 +1,5 @@
-// rl/policy/kernels/recurrent_gradient.h: forward and backward passes of a RecurrentPolicy without autograd, a block of
-// sequences at a time: what MlpGradient is for an MlpPolicy.
+// rl/policy/kernels/sequences/recurrent_gradient.h: forward and backward passes of a RecurrentPolicy without autograd,
+// a block of sequences at a time: what MlpGradient is for an MlpPolicy.
 //
 // RecurrentPolicy::forward_sequences() and autograd are the definition, and results agree with theirs to rounding. The
 // bits of results depend on the sequences, in their order and in their blocks, the parameters and the instruction set
@@ -19,7 +19,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tandem/rl/policy/kernels/sequence_branch.h"
+#include "tandem/rl/policy/kernels/sequences/sequence_branch.h"
 
 namespace tandem::rl {
 

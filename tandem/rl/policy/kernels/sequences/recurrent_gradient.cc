@@ -1,4 +1,4 @@
-#include "tandem/rl/policy/kernels/recurrent_gradient.h"
+#include "tandem/rl/policy/kernels/sequences/recurrent_gradient.h"
 
 #include <algorithm>
 

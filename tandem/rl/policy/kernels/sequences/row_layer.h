@@ -1,5 +1,5 @@
-// rl/policy/kernels/row_layer.h: a linear layer over samples that lie as rows, forward and backward: what policies that
-// remember learn with.
+// rl/policy/kernels/sequences/row_layer.h: a linear layer over samples that lie as rows, forward and backward: what
+// policies that remember learn with.
 //
 // Blocks of mlp_kernels.h have their vectors along the samples. A step of a recurrent layer may have as few samples as
 // there are sequences, so here vectors go along the layer's outputs or inputs, and rows may be any number. Rows of x

@@ -1,5 +1,5 @@
-// rl/policy/kernels/sequence_branch.h: the hidden layers of a RecurrentBranch and the cell behind them over a block of
-// sequences, forward and backward through time.
+// rl/policy/kernels/sequences/sequence_branch.h: the hidden layers of a RecurrentBranch and the cell behind them over a
+// block of sequences, forward and backward through time.
 //
 // Rows are time-major, row t * sequences + s. The products with the inputs of all steps are one product of matrices, as
 // are the gradients of all weights; a step has the product with the outputs before it alone.
@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "tandem/rl/policy/kernels/cell_kernels.h"
-#include "tandem/rl/policy/kernels/row_layer.h"
+#include "tandem/rl/policy/kernels/sequences/cell_kernels.h"
+#include "tandem/rl/policy/kernels/sequences/row_layer.h"
 #include "tandem/rl/policy/recurrent_policy.h"
 
 namespace tandem::rl {

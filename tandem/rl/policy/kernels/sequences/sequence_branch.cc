@@ -1,4 +1,4 @@
-#include "tandem/rl/policy/kernels/sequence_branch.h"
+#include "tandem/rl/policy/kernels/sequences/sequence_branch.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
-// rl/policy/kernels/recurrent_inference.h: one step of a RecurrentPolicy for acting, without autograd, dispatch or
-// allocation: what MlpInference is for an MlpPolicy.
+// rl/policy/kernels/sequences/recurrent_inference.h: one step of a RecurrentPolicy for acting, without autograd,
+// dispatch or allocation: what MlpInference is for an MlpPolicy.
 //
 // RecurrentPolicy::forward_sequences() stays the definition; results agree with it to float rounding. A row's bits
 // depend on its features, its state, the parameters and the instruction set alone: not on the number of rows.
@@ -12,9 +12,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "tandem/rl/policy/kernels/cell_kernels.h"
 #include "tandem/rl/policy/kernels/mlp_inference.h"
 #include "tandem/rl/policy/kernels/mlp_kernels.h"
+#include "tandem/rl/policy/kernels/sequences/cell_kernels.h"
 #include "tandem/rl/policy/recurrent_policy.h"
 
 namespace tandem::rl {

@@ -1,4 +1,4 @@
-#include "tandem/rl/policy/kernels/recurrent_inference.h"
+#include "tandem/rl/policy/kernels/sequences/recurrent_inference.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>

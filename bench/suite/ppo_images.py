@@ -1,0 +1,60 @@
+"""PPO on four pictures of 84x84 pixels with the network of the Nature paper, against stable-baselines3, and against the
+rate at which the machine makes the same layers alone."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from harness.compiled import read_lines
+from harness.model import Contender, Sample, Size
+from harness.process import run
+from harness.tandem_training import TandemTraining
+from harness.training import VISUAL_CATCH, Settings
+from harness.training_bench import SB3, SB3_NAME, TrainingBench
+
+PEAK, ROUNDED = "peak of the layers", "tandem, bfloat16"
+FORWARD, BACKWARD = 9.345e6, 15.413e6  # multiply-adds of a row; nobody wants the gradient of the pixels
+
+
+class PpoImages(TrainingBench):
+    name = "ppo_images"
+    question = (
+        "How many environment steps per second does PPO make on pictures of 84x84 in four channels with convolutions "
+        "and 512 units (8 environments, 128 steps, minibatches of 256), against stable-baselines3 with the same "
+        "settings and against the fastest way to make the layers alone on this machine (bench/rl/torso_bench.cc)?"
+    )
+    settings = Settings(
+        env="VisualCatch-v0", total_steps=20_480, hidden=(512,), torso="nature_cnn", learning_rate=2.5e-4
+    )
+    expected = VISUAL_CATCH
+    peers = {SB3_NAME: SB3}
+    at_least_times = {SB3_NAME: 1.5, PEAK: 0.8}
+
+    def arguments(self) -> list[str | Path]:
+        return self._arguments(self.settings)
+
+    def _arguments(self, settings: Settings) -> list[str | Path]:
+        plugin = self.place.programs.parent / "lib" / "libvisual_catch.so"
+        return [settings.write_config(self.place.scratch, self.time_limit), "--plugin", plugin]
+
+    def contenders(self) -> list[Contender]:
+        tandem, *peers = super().contenders()
+        inside = [tandem, Contender(PEAK, self._measure_peak)]
+        if _multiplies_bfloat16():
+            settings = replace(self.settings, compute="bfloat16")
+            rounded = TandemTraining(self.place, self._arguments(settings), settings, self.expected)
+            inside.append(Contender(ROUNDED, rounded.measure))
+        return inside + peers
+
+    def _measure_peak(self, size: Size) -> Sample:
+        """Steps per second if acting and learning were the layers at that rate and nothing else."""
+        words = [self.place.programs / "torso_bench", *(["--smoke"] if size is Size.SMOKE else [])]
+        best = read_lines(run(words).stdout, "GFLOP/s")
+        rate = best["the best of each"].values["all layers"]
+        return Sample({"env_steps_per_s": rate * 1e9 / 2 / (FORWARD + self.settings.epochs * (FORWARD + BACKWARD))})
+
+
+def _multiplies_bfloat16() -> bool:
+    return "avx512_bf16" in Path("/proc/cpuinfo").read_text()
+
+
+BENCH = PpoImages
