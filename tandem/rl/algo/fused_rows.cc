@@ -51,6 +51,7 @@ std::span<const std::byte* const> FusedRows<Real>::leaves_of(std::int64_t row) {
   return leaves_;
 }
 
+// Rows come to the network one at a time, since a block gathers them from wherever they lie.
 template <typename Real>
 void FusedRows<Real>::write_features(std::int64_t row, const FlatFeatures& encoder, Real* to) {
   (void)leaves_of(row);
