@@ -8,10 +8,10 @@ the same size, and the same work. A minibatch has whole sequences there, too; th
 import gymnasium
 import torch
 from sb3_contrib import RecurrentPPO
-from sb3_watch import Watch
+from sb3_on_policy import ppo_arguments, train
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.vec_env import DummyVecEnv
-from training_line import Account, arguments
+from training_line import arguments
 
 POSITIONS = [0, 2]  # of the cart and of the pole's angle
 
@@ -32,22 +32,10 @@ def main():
     env = make_vec_env(
         "CartPole-v1", n_envs=its.num_envs, seed=options.seed, vec_env_cls=DummyVecEnv, wrapper_class=Positions
     )
-    share = options.steps / its.total_steps
     model = RecurrentPPO(
         "MlpLstmPolicy",
         env,
-        seed=options.seed,
-        device="cpu",
-        learning_rate=lambda left: its.learning_rate * max(0.0, 1 - (1 - left) * share),
-        n_steps=its.rollout_steps,
-        batch_size=its.minibatch_size,
-        n_epochs=its.epochs,
-        gamma=its.gamma,
-        gae_lambda=its.gae_lambda,
-        clip_range=its.clip_range,
-        ent_coef=its.entropy_coef,
-        vf_coef=its.value_coef,
-        max_grad_norm=its.max_grad_norm,
+        **ppo_arguments(options),
         policy_kwargs={
             "net_arch": {"pi": its.hidden, "vf": its.hidden},
             "activation_fn": torch.nn.Tanh,
@@ -55,11 +43,7 @@ def main():
             "enable_critic_lstm": True,
         },
     )
-    account = Account(options)
-    model.learn(options.steps, callback=Watch(account))
-    account.update_ends()
-    packages = ("sb3-contrib", "stable-baselines3", "torch", "gymnasium")
-    print(account.line(model.num_timesteps, packages, torch.get_num_threads()))
+    train(model, options, ("sb3-contrib", "stable-baselines3", "torch", "gymnasium"))
 
 
 if __name__ == "__main__":

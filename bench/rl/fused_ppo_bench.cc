@@ -4,18 +4,14 @@
 #include <ATen/Parallel.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include <iostream>
 #include <string>
 
-#include "bench/rl/core_peak.h"
-#include "bench/timing.h"
+#include "bench/rl/beside_autograd.h"
 #include "tandem/base/text.h"
 #include "tandem/rl/algo/ppo/ppo_loss.h"
 
 namespace tandem::bench {
 namespace {
-
-constexpr double kSecondsOfACase = 1;
 
 struct Case {
   std::string name;
@@ -96,46 +92,9 @@ class Minibatch {
   std::unique_ptr<rl::FusedPpo<float>> fused_;
 };
 
-template <typename Work>
-double seconds_of(const Work& work) {
-  const Clock::time_point start = Clock::now();
-  work();
-  return seconds_since(start);
-}
-
-// Floating-point operations of the networks' products, over the time for everything.
-void print_rate(const std::string& name, const std::string& contender, const Minibatch& minibatch,
-                std::vector<double> seconds) {
-  const Samples samples(std::move(seconds));
-  const double billions = 2 * minibatch.multiply_adds() / 1e9;
-  print({.case_name = name,
-         .contender = contender,
-         .unit = "GFLOP/s",
-         .value = billions / samples.quantile(0.5),
-         .p99 = billions / samples.quantile(0.99),
-         .samples = samples.size()});
-}
-
 int run_case(const Case& with, Size size) {
   Minibatch minibatch(with);
-  const double by_autograd = minibatch.differentiate(), fused = minibatch.fuse();
-  if (!(std::abs(by_autograd - fused) < 1e-4 * std::max(1.0, std::abs(fused)))) {
-    std::cerr << with.name << ": the loss is " << fused << " in kernels and " << by_autograd << " with autograd\n";
-    return 1;
-  }
-  const auto warm = seconds_of([&] { minibatch.fuse(); });
-  const int repeat = size == Size::kSmoke ? 5 : repetitions(warm, kSecondsOfACase);
-  std::vector<double> kernels, definition, most;
-  for (int i = 0; i < repeat; ++i) {  // in turn, since clocks change
-    kernels.push_back(seconds_of([&] { minibatch.fuse(); }));
-    if (i % 5 > 0) continue;
-    definition.push_back(seconds_of([&] { minibatch.differentiate(); }));
-    if (const double rate = core_peak(); rate > 0) most.push_back(minibatch.multiply_adds() / rate);
-  }
-  print_rate(with.name, "tandem", minibatch, kernels);
-  print_rate(with.name, "autograd", minibatch, definition);
-  if (!most.empty()) print_rate(with.name, "peak", minibatch, most);
-  return 0;
+  return measure_loss(with.name, minibatch, size);
 }
 
 int run_all(Size size) {

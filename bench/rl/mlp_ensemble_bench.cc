@@ -8,35 +8,12 @@
 #include <iostream>
 #include <string>
 
-#include "bench/rl/core_peak.h"
+#include "bench/rl/beside_autograd.h"
 #include "bench/rl/sac_update.h"
-#include "bench/timing.h"
 #include "tandem/base/text.h"
 
 namespace tandem::bench {
 namespace {
-
-constexpr double kSecondsOfACase = 1;
-
-template <typename Work>
-double seconds_of(const Work& work) {
-  const Clock::time_point start = Clock::now();
-  work();
-  return seconds_since(start);
-}
-
-// Floating-point operations of the products over the time for everything.
-void print_rate(const std::string& name, const std::string& contender, double multiply_adds,
-                std::vector<double> seconds) {
-  const Samples samples(std::move(seconds));
-  const double billions = 2 * multiply_adds / 1e9;
-  print({.case_name = name,
-         .contender = contender,
-         .unit = "GFLOP/s",
-         .value = billions / samples.quantile(0.5),
-         .p99 = billions / samples.quantile(0.99),
-         .samples = samples.size()});
-}
 
 // A product of square matrices that LibTorch hands to its BLAS.
 class Product {
@@ -53,25 +30,14 @@ class Product {
   at::Tensor a_, b_, c_;
 };
 
-// The contenders take turns, since clocks change.
 template <typename Fused, typename Definition>
 void measure(const std::string& name, double multiply_adds, std::int64_t units, Size size, const Fused& fused,
              const Definition& definition) {
   Product product(units);
-  const double warm = seconds_of(fused);
-  const int repeat = size == Size::kSmoke ? 5 : repetitions(warm, kSecondsOfACase);
-  std::vector<double> kernels, autograd, products, most;
-  for (int i = 0; i < repeat; ++i) {
-    kernels.push_back(seconds_of(fused));
-    if (i % 5 > 0) continue;
-    autograd.push_back(seconds_of(definition));
-    products.push_back(multiply_adds / product.rate());
-    if (const double rate = core_peak(); rate > 0) most.push_back(multiply_adds / rate);
-  }
-  print_rate(name, "tandem", multiply_adds, kernels);
-  print_rate(name, "autograd", multiply_adds, autograd);
+  std::vector<double> products;
+  measure_in_turn(name, multiply_adds, size, fused, definition,
+                  [&] { products.push_back(multiply_adds / product.rate()); });
   print_rate(name, "mm", multiply_adds, products);
-  if (!most.empty()) print_rate(name, "peak", multiply_adds, most);
 }
 
 double largest_gap(const SacUpdate& a, const SacUpdate& b) {

@@ -1,7 +1,5 @@
 #include "tandem/rl/algo/fused_rows.h"
 
-#include <algorithm>
-#include <type_traits>
 #include <variant>
 
 namespace tandem::rl {
@@ -49,20 +47,6 @@ std::span<const std::byte* const> FusedRows<Real>::leaves_of(std::int64_t row) {
                     static_cast<std::size_t>(row) * leaf_bytes_[leaf];
   }
   return leaves_;
-}
-
-// Rows come to the network one at a time, since a block gathers them from wherever they lie.
-template <typename Real>
-void FusedRows<Real>::write_features(std::int64_t row, const FlatFeatures& encoder, Real* to) {
-  (void)leaves_of(row);
-  // Features are computed in float; only tests with double need the copy.
-  if constexpr (std::is_same_v<Real, float>) {
-    encoder.encode_rows(leaves_, 1, to);
-  } else {
-    features_.resize(static_cast<std::size_t>(encoder.size()));
-    encoder.encode_rows(leaves_, 1, features_.data());
-    std::ranges::copy(features_, to);
-  }
 }
 
 template class FusedRows<float>;

@@ -1,5 +1,5 @@
-// rl/algo/fused_rows.h: the rows of a batch where they lie, as features and as actions that were taken, for passes
-// without autograd.
+// rl/algo/fused_rows.h: the rows of a batch where they lie, their observations and the actions that were taken,
+// for passes without autograd.
 //
 // FusedBlock and FusedSequences share it: both take rows of a minibatch in any order, straight from the fragment's
 // columns, so that no column is gathered. An observation is encoded row by row, since rows that follow each other in a
@@ -50,11 +50,9 @@ class FusedRows {
   /// Makes the action of row `row`, and its mask, sample `i` of the next block; `draw` as ActionGradient::take().
   void take_action(std::int64_t row, ActionGradient<Real>& actions, std::int64_t i,
                    std::int64_t draw = ActionGradient<Real>::kNoDraw) const;
-  /// Where the leaves of the row's observation lie, until the next call.
+  /// Where the leaves of the row's observation lie, until the next call, in the order of the spec. EncoderNet makes
+  /// features of them, with a torso for images or without.
   [[nodiscard]] std::span<const std::byte* const> leaves_of(std::int64_t row);
-  /// Writes the row's features, as `encoder` has them. Throws EnvError for an observation that is out of the spec's
-  /// bounds.
-  void write_features(std::int64_t row, const FlatFeatures& encoder, Real* to);
 
  private:
   const bool discrete_;
@@ -65,7 +63,6 @@ class FusedRows {
   const std::uint8_t* mask_ = nullptr;  // or null
   std::int64_t mask_size_ = 0;
   std::vector<const std::byte*> leaves_;  // of one row
-  std::vector<float> features_;           // of one row, where Real is another type
 };
 
 extern template class FusedRows<float>;

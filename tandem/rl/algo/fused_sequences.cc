@@ -20,7 +20,7 @@ std::int64_t most_sequences(std::int64_t steps) {
 template <typename Real>
 FusedSequences<Real>::FusedSequences(const RecurrentPolicy& policy, InstructionSet set)
     : kernels_(block_kernels<Real>(set)),
-      encoder_(policy.features()),
+      encoder_(policy.encoder(), set, {}),
       rows_(policy),
       network_(policy, set),
       actions_(policy, policy.log_std(), set),
@@ -73,7 +73,7 @@ void FusedSequences<Real>::forward(std::int64_t block) {
     const std::int64_t state = places_->states[static_cast<std::size_t>(first_sequence_ + s)];
     network_.set_state(s, states_ + state * network_.state_size());
   }
-  for (std::int64_t r = 0; r < now_.rows(); ++r) rows_.write_features(row_of(r), encoder_, network_.feature(r));
+  for (std::int64_t r = 0; r < now_.rows(); ++r) encoder_.forward(0, rows_.leaves_of(row_of(r)), network_.feature(r));
   network_.forward(now_);
 }
 
@@ -92,6 +92,7 @@ void FusedSequences<Real>::actions_forward(std::int64_t first, std::int64_t samp
   if (reference_ != nullptr) divergence_.measure(head_.data(), samples);
 }
 
+// A row of the batch has its place whatever block it is computed in.
 template <typename Real>
 void FusedSequences<Real>::describe(std::int64_t r, std::int64_t i) {
   Real* const to = described_ + row_of(r) * head_size_;

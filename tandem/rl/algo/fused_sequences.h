@@ -25,6 +25,7 @@
 
 #include "tandem/rl/algo/fused_rows.h"
 #include "tandem/rl/policy/kernels/choice_divergence.h"
+#include "tandem/rl/policy/kernels/images/encoder_net.h"
 #include "tandem/rl/policy/kernels/sequences/recurrent_gradient.h"
 
 namespace tandem::rl {
@@ -146,7 +147,7 @@ class FusedSequences {
 
   // Parameters are read at begin() and gradients are written at the end; in between the policy is not touched.
   const BlockKernels<Real>& kernels_;
-  const FlatFeatures& encoder_;
+  EncoderNet<Real> encoder_;  // without torsos, so it learns nothing
   FusedRows<Real> rows_;
   RecurrentGradient<Real> network_;
   ActionGradient<Real> actions_;

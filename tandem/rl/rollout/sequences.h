@@ -11,6 +11,8 @@
 // without LibTorch, asks as well. Threads: plain values.
 #pragma once
 #include <algorithm>
+#include <cstdint>
+#include <vector>
 
 #include "tandem/base/check.h"
 
@@ -49,5 +51,18 @@ class SequenceCut {
   int steps_;
   SequenceOptions options_;
 };
+
+/// Lengths of the pieces of a sequence of `steps` steps that gradients stay within; one of them begins behind the
+/// burn-in. A sequence before which there is nothing learns from its burn-in too, so gradients flow within the burn-in.
+/// PPO cuts each sequence of a minibatch so, IMPALA and APPO a whole rollout and the step behind it: the same pieces by
+/// kernels and by autograd, whose gradients would be others across them.
+[[nodiscard]] inline std::vector<std::int64_t> sequence_pieces(std::int64_t steps, const SequenceOptions& options) {
+  std::vector<std::int64_t> lengths;
+  for (std::int64_t begin = 0; begin < steps; begin += lengths.back()) {
+    const std::int64_t end = begin < options.burn_in ? std::min<std::int64_t>(options.burn_in, steps) : steps;
+    lengths.push_back(std::min<std::int64_t>(options.length, end - begin));
+  }
+  return lengths;
+}
 
 }  // namespace tandem::rl

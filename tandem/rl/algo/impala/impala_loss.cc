@@ -12,18 +12,14 @@
 #include "tandem/model/distribution/distribution.h"
 #include "tandem/model/shard_random.h"
 #include "tandem/rl/algo/loss_parts.h"
+#include "tandem/rl/rollout/sequences.h"
 
 namespace tandem::rl {
 namespace {
 
-// Lengths of the pieces of T + 1 steps that gradients stay within; one of them begins behind the burn-in.
+// The pieces of T + 1 steps that gradients stay within.
 std::vector<std::int64_t> pieces_of(const TrajectoryView& seen, const ImpalaOptions& options) {
-  std::vector<std::int64_t> lengths;
-  for (std::int64_t begin = 0; begin <= seen.steps; begin += lengths.back()) {
-    const std::int64_t end = begin < options.burn_in ? options.burn_in : seen.steps + 1;
-    lengths.push_back(std::min<std::int64_t>(*options.sequence_length, end - begin));
-  }
-  return lengths;
+  return sequence_pieces(seen.steps + 1, {.length = *options.sequence_length, .burn_in = options.burn_in});
 }
 
 // Where the steps of each environment's sequence lie. The last one only bootstraps.

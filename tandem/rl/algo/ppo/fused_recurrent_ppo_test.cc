@@ -7,6 +7,7 @@
 #include <random>
 
 #include "tandem/rl/algo/ppo/ppo_loss.h"
+#include "tandem/rl/algo/testing/near_sums.h"
 #include "tandem/rl/algo/testing/random_recurrent_policy.h"
 
 namespace tandem::rl {
@@ -107,16 +108,6 @@ class SequenceProblem {
   std::mt19937 random_;
 };
 
-void expect_sums_near(const PpoSums& got, const PpoSums& wanted) {
-  const double loose = 1e-4 * wanted.rows;  // the definition's means pass through float32 in places
-  EXPECT_EQ(got.rows, wanted.rows);
-  EXPECT_NEAR(got.policy_loss, wanted.policy_loss, loose);
-  EXPECT_NEAR(got.value_loss, wanted.value_loss, loose);
-  EXPECT_NEAR(got.entropy, wanted.entropy, loose);
-  EXPECT_NEAR(got.approx_kl, wanted.approx_kl, loose);
-  EXPECT_NEAR(got.clip_fraction, wanted.clip_fraction, 1e-4 * wanted.rows + 0.1);
-}
-
 TEST(FusedRecurrentPpoTest, LossAndGradientsOfRandomShapesAreThoseOfAutograd) {
   for (int seed = 0; seed < 60; ++seed) {
     SequenceProblem problem(seed);
@@ -126,7 +117,7 @@ TEST(FusedRecurrentPpoTest, LossAndGradientsOfRandomShapesAreThoseOfAutograd) {
     const learner::WrittenLoss loss = problem.fuse<double>(InstructionSet::kPortable, sums);
     EXPECT_NEAR(loss.loss, wanted_loss, 1e-10 * std::max(1.0, std::abs(wanted_loss))) << "seed " << seed;
     EXPECT_EQ(loss.weight, wanted_sums.rows);
-    expect_sums_near(sums, wanted_sums);
+    testing::expect_near(sums, wanted_sums);
     const std::vector<torch::Tensor> parameters = problem.policy->parameters();
     for (std::size_t i = 0; i < wanted.size(); ++i)
       EXPECT_LT(difference(parameters[i].grad(), wanted[i]), 1e-10) << "parameter " << i << ", seed " << seed;

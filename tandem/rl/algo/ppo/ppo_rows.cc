@@ -117,16 +117,6 @@ learner::Batch ppo_sequences(const Fragment& fragment, const SequenceOptions& op
   return batch;
 }
 
-// The first sequence learns from its burn-in too.
-std::vector<std::int64_t> sequence_pieces(std::int64_t steps, const SequenceOptions& options) {
-  std::vector<std::int64_t> lengths;
-  for (std::int64_t begin = 0; begin < steps; begin += lengths.back()) {
-    const std::int64_t end = begin < options.burn_in ? std::min<std::int64_t>(options.burn_in, steps) : steps;
-    lengths.push_back(std::min<std::int64_t>(options.length, end - begin));
-  }
-  return lengths;
-}
-
 // The policy runs over all rows, a step of all sequences at a time, since states pass from step to step. Only then are
 // padding and burn-in left out.
 PolicyOutput forward_learned(RecurrentActorCritic& policy, PpoRows& rows, const SequenceOptions& options) {

@@ -37,9 +37,6 @@ struct PpoRows : ActedRows {
 /// InvariantError when there are too few.
 void take_rows(const learner::Columns& columns, const learner::Columns& states, PpoRows& rows);
 
-/// Lengths of the pieces of a sequence of `steps` steps that gradients stay within.
-[[nodiscard]] std::vector<std::int64_t> sequence_pieces(std::int64_t steps, const SequenceOptions& options);
-
 /// The policy's output for the rows of a minibatch that are learned from. `rows`, but for its observation, becomes just
 /// those, in the same order, so that means over them know nothing of padding and burn-in.
 [[nodiscard]] PolicyOutput forward_learned(RecurrentActorCritic& policy, PpoRows& rows, const SequenceOptions& options);

@@ -87,7 +87,9 @@ class ActorFeatures {
   /// policy's. Throws ConfigError when this processor does not have `set`.
   ActorFeatures(const Spec& spec, const Encoder& encoder, std::int64_t rows, InstructionSet set);
 
-  /// Torsos take their parameters as they are now.
+  /// Torsos take their parameters as they are now; without torsos it does nothing, since no other leaf goes through
+  /// parameters. To be called when they have changed, as Actor::refresh() is. Waits for nobody, and takes no memory:
+  /// workers call it at each update.
   void refresh();
   /// Rows `begin` to `begin + rows`: encoded, or where they lie when observations are features already. Valid until the
   /// next call. Throws InvariantError for an observation of another kind.

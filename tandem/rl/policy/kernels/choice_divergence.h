@@ -9,7 +9,8 @@
 // the head; an option that is excluded has -1000. model::Distribution::kl() is the definition.
 //
 // APPO penalises how far the policy is from its target network; the target runs first and its distributions are kept by
-// row. Actions have few options, so these loops are plain: they take a hundredth of a network's time.
+// row. Actions have few options, so these loops are plain, and the sum over the options of a sample is in double,
+// whatever `Real` is.
 //
 // Threads: single-thread.
 #pragma once
