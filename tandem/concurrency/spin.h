@@ -142,7 +142,13 @@ class Patience {
     }
     return false;
   }
-  bool sleeps_at_once() { return sleeps_left_ > 0 && sleeps_left_-- > 0; }
+  // Whether this wait is one of those that learn_yielded() has sleep without a look. Each call uses one up; none is
+  // left where the last yield was short, as on cores that no stranger shares.
+  bool sleeps_at_once() {
+    if (sleeps_left_ == 0) return false;
+    --sleeps_left_;
+    return true;
+  }
   // Whoever got the core kept it for long: a stranger, who takes his whole slice each time, or a member that computes,
   // for which a sleep is as good. A thread that sleeps is let in sooner than one that yielded. So the next waits sleep
   // at once, twice as many each time.
