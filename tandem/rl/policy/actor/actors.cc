@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "tandem/base/check.h"
+#include "tandem/base/text.h"
 #include "tandem/model/distribution/row_sampling.h"
 
 namespace tandem::rl {
@@ -132,7 +133,14 @@ void ActionSampler::save(StateWriter& out) const {
 }
 
 void ActionSampler::load(StateReader& in) {
-  random_.load(in.get_bytes());
+  const std::span<const std::byte> stream = in.get_bytes();
+  if (stream.size() != Philox::kStateBytes)
+    in.fail(concat("its random stream has ", stream.size(), " bytes, as where tensor operations act, and that of an ",
+                   "actor in loops has ", Philox::kStateBytes,
+                   ": the run had `kernel: off`, or a build began it that had ",
+                   "no loops for this policy. With `kernel: off` in its config.yaml a policy that remembers acts by ",
+                   "operations as before"));
+  random_.load(stream);
   in.expect(static_cast<std::uint64_t>(matrices_.size()), "its size of exploration noise");
   for (float& value : matrices_) value = in.get<float>();
   for (std::int32_t& value : held_) value = in.get<std::int32_t>();

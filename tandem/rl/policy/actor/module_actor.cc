@@ -129,7 +129,9 @@ void ModuleActor::load(std::span<const std::byte> bytes) {
   const std::span<const std::byte> generator = in.get_bytes();
   at::Tensor state = at::empty({static_cast<std::int64_t>(generator.size())}, at::kByte);
   if (generator.size() != generator_.get_state().nbytes())
-    in.fail("its generator's state has another size; was it written by another LibTorch?");
+    in.fail(concat("its generator's state has ", generator.size(), " bytes, and must have ",
+                   generator_.get_state().nbytes(),
+                   ": another LibTorch wrote it, or an actor in loops (`kernel: auto`)"));
   std::memcpy(state.data_ptr(), generator.data(), generator.size());
   generator_.set_state(state);
   if (in.get<std::uint8_t>() != 0) {

@@ -1,5 +1,6 @@
 // Policies that remember act in loops as they do by tensor operations.
 #include <ATen/ATen.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
 #include <torch/utils.h>
@@ -10,6 +11,8 @@
 
 namespace tandem::rl {
 namespace {
+
+using ::testing::HasSubstr;
 
 constexpr std::int64_t kActorRows = 7;
 
@@ -113,8 +116,6 @@ TEST_P(RecurrentActorLoops, ASavedActorRemembersWhatItDid) {
     EXPECT_EQ(other.components, mine.components);
     EXPECT_EQ(other.value, mine.value);
   }
-  ModuleActor by_operations(policy, {}, kActorRows, 7);
-  EXPECT_THROW(first.load(by_operations.save()), CheckpointError);
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, RecurrentActorLoops,
@@ -129,6 +130,25 @@ TEST(RecurrentActorChoice, LoopsActUnlessOperationsAreAskedFor) {
   const auto act_with = [&policy](ActingWithMemory memory) { return make_actor(policy, {.memory = memory}, 2, 1, 0); };
   EXPECT_NE(dynamic_cast<RecurrentActor*>(act_with(ActingWithMemory::kInLoops).get()), nullptr);
   EXPECT_NE(dynamic_cast<ModuleActor*>(act_with(ActingWithMemory::kByOperations).get()), nullptr);
+}
+
+// Builds before the loops acted by operations, and `kernel: off` still does.
+TEST(RecurrentActorChoice, AnActorOfTheOtherKindIsRefusedWithTheSettingThatHelps) {
+  const Spec spec = EnvRegistry::native().spec("MaskedCartPole-v1");
+  RecurrentPolicy policy(spec, {}, at::detail::createCPUGenerator(1));
+  RecurrentActor in_loops(policy, {}, 2, 7);
+  ModuleActor by_operations(policy, {}, 2, 7);
+  const auto refusal = [](Actor& actor, const Actor& saved) -> std::string {
+    try {
+      actor.load(saved.save());
+    } catch (const CheckpointError& error) {
+      return error.what();
+    }
+    return "taken";
+  };
+  EXPECT_THAT(refusal(in_loops, by_operations),
+              HasSubstr("With `kernel: off` in its config.yaml a policy that remembers acts by operations"));
+  EXPECT_THAT(refusal(by_operations, in_loops), HasSubstr("has 48 bytes, and must have "));
 }
 
 }  // namespace
