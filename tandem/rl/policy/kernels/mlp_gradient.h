@@ -50,8 +50,8 @@ class MlpGradient {
 
   /// Takes the parameters as they are now; sums of gradients begin at zero.
   void begin();
-  /// Makes a row of observations, whose leaves lie at `leaves`, sample `i` of the next block. Throws EnvError for an
-  /// observation that is out of the spec's bounds.
+  /// Makes a row of observations, whose leaves lie at `leaves`, images until the block's backward(), sample `i` of the
+  /// next block. Throws EnvError for an observation that is out of the spec's bounds.
   void take(std::int64_t i, std::span<const std::byte* const> leaves) { encoder_.forward(i, leaves, sample(i)); }
   /// Runs the network for the first `samples` of the block, at most kBlock.
   void forward(std::int64_t samples);

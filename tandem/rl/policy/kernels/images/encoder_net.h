@@ -30,7 +30,8 @@ class EncoderNet {
   /// The same, and sums of gradients begin at zero.
   void begin();
   /// `sample`: where torsos keep their values for backward().
-  /// Writes the features of one row, whose leaves lie at `leaves`. Throws EnvError as FlatFeatures::encode_rows().
+  /// Writes the features of one row, whose leaves lie at `leaves`, images until backward() of the sample. Throws
+  /// EnvError as FlatFeatures::encode_rows().
   void forward(std::int64_t sample, std::span<const std::byte* const> leaves, Real* row);
   /// `of_row`: the derivatives with respect to the first learned() features.
   void backward(std::int64_t sample, const Real* of_row);

@@ -25,6 +25,7 @@ TorsoValue<Real>::TorsoValue(const ImageShape& shape_of, std::int64_t border_of,
 template <typename Real>
 void TorsoValue<Real>::keep(std::int64_t samples, Passes passes) {
   numbers = AlignedArray<Real>(samples * size);
+  apart = samples > 1 ? size : 0;
   if (passes == Passes::kForwardAndBackward) gradient = AlignedArray<Real>(size);
 }
 
@@ -85,13 +86,16 @@ bool TorsoConvolution<Real>::rounds(Compute compute) const {
 template <typename Real>
 template <typename Visit>
 void TorsoConvolution<Real>::for_weights(const Visit& visit) const {
-  const std::int64_t outputs = weight_.size(0), inputs = weight_.size(1), places = kernel_ * kernel_;
+  const std::int64_t outputs = weight_.size(0), inputs = weight_.size(1);
+  std::int64_t i = 0;
   for (std::int64_t o = 0; o < outputs; ++o) {
     for (std::int64_t c = 0; c < inputs; ++c) {
-      for (std::int64_t place = 0; place < places; ++place) {
-        const std::int64_t y = place / kernel_, x = place % kernel_;
-        const std::int64_t k = of_image_ ? (y * inputs + c) * kernel_ + x : place * inputs_ + c;
-        visit(k * outputs_ + o, (place * outputs_ + o) * inputs_ + c, (o * inputs + c) * places + place);
+      for (std::int64_t y = 0; y < kernel_; ++y) {
+        for (std::int64_t x = 0; x < kernel_; ++x) {
+          const std::int64_t place = y * kernel_ + x;
+          const std::int64_t k = of_image_ ? (y * inputs + c) * kernel_ + x : place * inputs_ + c;
+          visit(k * outputs_ + o, (place * outputs_ + o) * inputs_ + c, i++);
+        }
       }
     }
   }

@@ -39,13 +39,14 @@ struct TorsoValue {
   /// Takes memory for the numbers of `samples` samples, and for a gradient.
   void keep(std::int64_t samples, Passes passes);
 
-  /// The array of one sample, border included.
-  [[nodiscard]] Real* at(std::int64_t sample) { return numbers.data() + sample * size; }
+  /// The array of one sample, border included. Where the numbers of one sample are kept, it is that of all.
+  [[nodiscard]] Real* at(std::int64_t sample) { return numbers.data() + sample * apart; }
   /// The gradient to add to: zero when the sample's first part comes.
   Real* add_to_gradient();
 
   ImageShape shape;
   std::int64_t border, pixel, line, origin, size;
+  std::int64_t apart = 0;  // numbers from one sample to the next
   AlignedArray<Real> numbers, gradient;
   // Whether a part of the gradient has come for the sample at hand; the caller takes it back before the next sample.
   bool has_gradient = false;

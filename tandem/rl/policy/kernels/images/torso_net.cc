@@ -14,7 +14,10 @@ constexpr std::int64_t kPoolSide = 3, kPoolStride = 2, kPoolPadding = 1;
 
 template <typename Real>
 TorsoNet<Real>::TorsoNet(const ImageTorso& torso, InstructionSet set, const Options& options)
-    : torso_(torso), kernels_(convolution_kernels<Real>(set)), block_kernels_(block_kernels<Real>(set)) {
+    : torso_(torso),
+      kernels_(convolution_kernels<Real>(set)),
+      block_kernels_(block_kernels<Real>(set)),
+      images_(static_cast<std::size_t>(options.samples)) {
   using Convolution = TorsoConvolution<Real>;
   for (std::size_t i = 0; i < torso.shapes().size(); ++i) add_value(i, options);
   for (std::size_t i = 0; i < torso.steps().size(); ++i) {
@@ -52,7 +55,11 @@ void TorsoNet<Real>::add_value(std::size_t i, const Options& options) {
   }
   Value& value = values_.emplace_back(torso_.shapes()[i], border, i == 0);
   const bool is_within = i > 0 && torso_.steps()[i - 1].kind == Kind::kConvolve && is_rectified(i - 1);
-  if (!is_within) value.keep(options.samples, i == 0 ? Passes::kForward : options.passes);
+  if (i == 0) {
+    value.keep(1, Passes::kForward);
+  } else if (!is_within) {
+    value.keep(options.samples, options.passes);
+  }
 }
 
 template <typename Real>
@@ -106,11 +113,11 @@ void TorsoNet<Real>::for_windows(Value& in, const Value& out, std::int64_t sampl
 
 // From [channels, height, width] to [height, channels, width].
 template <typename Real>
-void TorsoNet<Real>::widen(std::int64_t sample, const std::uint8_t* image) {
+void TorsoNet<Real>::widen(const std::uint8_t* image) {
   Value& value = values_[0];
   const auto& [channels, height, width] = value.shape;
   const std::int64_t apart = width + 2 * value.border;
-  Real* const to = value.at(sample) + value.origin;
+  Real* const to = value.at(0) + value.origin;
   for (std::int64_t y = 0; y < height; ++y) {
     for (std::int64_t c = 0; c < channels; ++c)
       kernels_.widen(image + (c * height + y) * width, width, to + y * value.line + c * apart);
@@ -148,7 +155,8 @@ void TorsoNet<Real>::go_forward(const TorsoStep& step, Value& out, std::int64_t 
 // The features are in torch's order, [channels, height, width].
 template <typename Real>
 void TorsoNet<Real>::forward(std::int64_t sample, const std::uint8_t* image, Real* row) {
-  widen(sample, image);
+  images_[static_cast<std::size_t>(sample)] = image;
+  widen(image);
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const TorsoStep& step = torso_.steps()[i];
     if (layers_[i].convolution) {
@@ -205,6 +213,7 @@ void TorsoNet<Real>::go_back(const TorsoStep& step, Value& out, std::int64_t sam
 template <typename Real>
 void TorsoNet<Real>::backward(std::int64_t sample, const Real* of_row) {
   for (Value& value : values_) value.has_gradient = false;
+  widen(images_[static_cast<std::size_t>(sample)]);
   Value& last = values_.back();
   const auto& [channels, height, width] = last.shape;
   for (std::int64_t y = 0; y < height; ++y) {

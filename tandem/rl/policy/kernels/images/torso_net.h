@@ -2,8 +2,10 @@
 // at a time.
 //
 // ImageTorso::forward() and autograd are the definition, and results agree with theirs to rounding. Pixels are widened
-// from bytes once and not divided: 1/255 is in the first layer's weights. The gradient with respect to pixels is never
-// computed. The bits of results depend on the samples, in their order, the parameters and the instruction set alone.
+// from bytes and not divided: 1/255 is in the first layer's weights. They are widened again for the way back, which
+// costs less than to keep four times as many bytes of each sample until then, out of the second-level cache. The
+// gradient with respect to pixels is never computed. The bits of results depend on the samples, in their order, the
+// parameters and the instruction set alone.
 //
 //     net.begin();
 //     for each block of samples:
@@ -13,7 +15,7 @@
 //
 // A sample's way back needs all values of its way forward, so a net keeps those of a block of samples: the layers
 // behind the torso want many samples at once, and a torso one after the other. With Passes::kForward it keeps one
-// sample's, and nothing for gradients.
+// sample's, and nothing for gradients. Images are not kept: they lie where the caller has them until their way back.
 //
 // Threads: single-thread, the replica's. Ownership: the torso is not owned and must outlive the net.
 #pragma once
@@ -50,7 +52,8 @@ class TorsoNet {
   void take_parameters();
   /// The same, and sums of gradients begin at zero.
   void begin();
-  /// Writes the features of `image`, a row of the leaf, to `row`. `sample`: where its values are kept.
+  /// Writes the features of `image`, a row of the leaf, to `row`. `sample`: where its values are kept. The image stays
+  /// where it is until backward() of the sample.
   void forward(std::int64_t sample, const std::uint8_t* image, Real* row);
   /// Goes back from a sample's features to its first convolution.
   /// Adds a sample's part to the sums of gradients, from the derivatives with respect to its row.
@@ -68,7 +71,7 @@ class TorsoNet {
   [[nodiscard]] bool is_rectified(std::size_t step) const;
   void add_value(std::size_t i, const Options& options);
   // Makes value 0 of a row of bytes.
-  void widen(std::int64_t sample, const std::uint8_t* image);
+  void widen(const std::uint8_t* image);
   // One step that is no convolution, to its value `out`, and back from that value's gradient.
   void go_forward(const TorsoStep& step, Value& out, std::int64_t sample);
   void go_back(const TorsoStep& step, Value& out, std::int64_t sample);
@@ -87,6 +90,7 @@ class TorsoNet {
   const ConvolutionKernels<Real>& kernels_;
   const BlockKernels<Real>& block_kernels_;
   std::vector<Value> values_;
+  std::vector<const std::uint8_t*> images_;  // by sample
   // Steps that are no convolution have loops in go_forward() and go_back().
   // By step: a convolution, with the number of the value that it makes, which is that of its ReLU where it has one.
   struct Layer {
