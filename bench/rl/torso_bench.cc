@@ -189,7 +189,7 @@ struct OurDense {
         scratch(kFeatures),
         columns(kFeatures * rl::kBlock),
         rows(rl::kBlock * rl::row_stride(kFeatures)),
-        of_columns(kFeatures * rl::kBlock),
+        of_features(rl::kBlock * rl::row_stride(kFeatures)),
         gradient(kUnits * rl::kBlock) {
     net.begin();
   }
@@ -200,7 +200,11 @@ struct OurDense {
         net.forward(input, 0, rl::kBlock);
       } else {
         net.backward(input, 0, rl::kBlock, gradient.data(), rl::ParameterGradients::kOverwrite,
-                     {.columns = of_columns.data(), .begin = 0, .count = kFeatures}, scratch);
+                     {.numbers = of_features.data(),
+                      .begin = 0,
+                      .count = kFeatures,
+                      .layout = rl::BlockNet<float>::OfInput::Layout::kRows},
+                     scratch);
       }
     }
   }
@@ -208,7 +212,7 @@ struct OurDense {
   rl::Mlp mlp;
   rl::BlockNet<float> net;
   rl::BackwardScratch<float> scratch;
-  rl::AlignedFloats columns, rows, of_columns, gradient;
+  rl::AlignedFloats columns, rows, of_features, gradient;
 };
 
 void print_rate(const std::string& name, const std::string& contender, double multiply_adds_of_a_row, double seconds) {

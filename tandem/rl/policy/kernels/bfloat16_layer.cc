@@ -66,7 +66,8 @@ void Bfloat16Layer::to_inputs(const float* gradient, std::int64_t samples, std::
                      .start = start});
 }
 
-void Bfloat16Layer::add_to_weights(const float* gradient, const float* x, std::int64_t samples, float* sums) {
+void Bfloat16Layer::add_to_weights(const float* gradient, const float* x, std::int64_t samples, float* sums,
+                                   Product<float>::Start start) {
   const std::int64_t stride = padded(inputs_) + kPanel;  // apart from a multiple of the cache's page
   kernels_.pair_columns(gradient, kBlock, outputs_, samples, first_.data(), kBlockPairs);
   kernels_.pair_columns(x, kBlock, inputs_, samples, second_.data(), kBlockPairs);
@@ -80,7 +81,7 @@ void Bfloat16Layer::add_to_weights(const float* gradient, const float* x, std::i
                      .b_stride = stride,
                      .c = sums,
                      .c_stride = padded(inputs_),
-                     .start = Product<float>::Start::kKeep});
+                     .start = start});
 }
 
 }  // namespace tandem::rl

@@ -29,9 +29,10 @@ class Bfloat16Layer {
   /// to the outputs, [outputs, kBlock]. Memory of `to` has padded(count) rows.
   void to_inputs(const float* gradient, std::int64_t samples, std::int64_t begin, std::int64_t count, float* to,
                  Product<float>::Start start);
-  /// sums [padded(outputs), padded(inputs)] += the product of gradient [outputs, kBlock] and x [inputs, kBlock] over
+  /// sums [padded(outputs), padded(inputs)] (+)= the product of gradient [outputs, kBlock] and x [inputs, kBlock] over
   /// the samples.
-  void add_to_weights(const float* gradient, const float* x, std::int64_t samples, float* sums);
+  void add_to_weights(const float* gradient, const float* x, std::int64_t samples, float* sums,
+                      Product<float>::Start start);
 
  private:
   const std::int64_t inputs_, outputs_;

@@ -90,6 +90,8 @@ typename BlockNet<Real>::Layer BlockNet<Real>::make_layer(const Mlp& mlp, std::s
   const auto where = [](bool wanted, std::int64_t count) { return AlignedArray<Real>(wanted ? count : 0); };
   const bool sums = options.passes == Passes::kForwardAndBackward;
   const std::int64_t weights = along == Along::kInputs ? padded(outputs) * padded(inputs) : inputs * padded(outputs);
+  const bool is_laid_out = along == Along::kInputs && inputs == padded(inputs) && outputs == padded(outputs);
+  const SumsOfWeights where_summed = is_laid_out ? options.sums : SumsOfWeights::kApart;
   return {.weight = linear->weight,
           .bias = linear->bias,
           .scale = has_norm ? mlp.norms()[i]->weight : at::Tensor(),
@@ -102,7 +104,8 @@ typename BlockNet<Real>::Layer BlockNet<Real>::make_layer(const Mlp& mlp, std::s
           .before = where(activated && needs_argument(activation_), numbers),
           .normal = where(has_norm, numbers),
           .inverse_deviation = where(has_norm, options.blocks * kBlock),
-          .weight_sum = where(sums, weights),
+          .sums = where_summed,
+          .weight_sum = where(sums && where_summed == SumsOfWeights::kApart, weights),
           .bias_sum = where(sums, outputs * kPanel),
           .scale_sum = where(sums && has_norm, outputs * kPanel),
           .shift_sum = where(sums && has_norm, outputs * kPanel),
@@ -120,13 +123,11 @@ typename BlockNet<Real>::Along BlockNet<Real>::choose(std::int64_t inputs, std::
   return by_inputs <= cost(inputs, outputs) + 3 * padded(outputs) / kPanel ? Along::kInputs : Along::kOutputs;
 }
 
-// Padding is set to zero with the sums.
+// The sums of weights begin with the product of the first block, which overwrites them.
 template <typename Real>
 void BlockNet<Real>::begin() {
   for (Layer& layer : layers_) {
-    const std::int64_t rows = layer.along == Along::kInputs ? layer.outputs : layer.inputs;
-    const std::int64_t columns = padded(layer.along == Along::kInputs ? layer.inputs : layer.outputs);
-    std::fill_n(layer.weight_sum.data(), rows * columns, Real{0});
+    layer.has_sum = false;
     std::fill_n(layer.bias_sum.data(), layer.outputs * kPanel, Real{0});
     if (!layer.has_norm()) continue;
     std::fill_n(layer.scale_sum.data(), layer.outputs * kPanel, Real{0});
@@ -197,8 +198,9 @@ template <typename Real>
 void BlockNet<Real>::multiply_back(const Layer& layer, const Real* gradient, const OfInput& to) const {
   if constexpr (std::is_same_v<Real, float>) {
     if (layer.rounded)
-      return layer.rounded->to_inputs(gradient, padded(samples_), to.begin, to.count, to.columns, to.start);
+      return layer.rounded->to_inputs(gradient, padded(samples_), to.begin, to.count, to.numbers, to.start);
   }
+  if (to.layout == OfInput::Layout::kRows) return multiply_back_to_rows(layer, gradient, to);
   kernels_.multiply({.rows = to.count,
                      .columns = padded(samples_),
                      .depth = layer.outputs,
@@ -207,8 +209,24 @@ void BlockNet<Real>::multiply_back(const Layer& layer, const Real* gradient, con
                      .a_depth = layer.inputs,
                      .b = gradient,
                      .b_stride = kBlock,
-                     .c = to.columns,
+                     .c = to.numbers,
                      .c_stride = kBlock,
+                     .start = to.start});
+}
+
+// The same sums with the factors in turned places, so of the same bits.
+template <typename Real>
+void BlockNet<Real>::multiply_back_to_rows(const Layer& layer, const Real* gradient, const OfInput& to) const {
+  kernels_.multiply({.rows = samples_,
+                     .columns = to.count,
+                     .depth = layer.outputs,
+                     .a = gradient,
+                     .a_row = 1,
+                     .a_depth = kBlock,
+                     .b = layer.weight.template const_data_ptr<Real>() + to.begin,
+                     .b_stride = layer.inputs,
+                     .c = to.numbers,
+                     .c_stride = row_stride(to.count),
                      .start = to.start});
 }
 
@@ -257,9 +275,9 @@ void BlockNet<Real>::backward(const BlockInput<Real>& input, std::int64_t block,
       add_to_weights(layer, below, gradient, scratch.transposed.data());
     }
     const OfInput to = i == 0 ? of_input : OfInput{scratch.of_hidden[i % 2].data(), 0, layer.inputs};
-    if (to.columns == nullptr) return;
+    if (to.numbers == nullptr) return;
     multiply_back(layer, gradient, to);
-    gradient = to.columns;
+    gradient = to.numbers;
   }
 }
 
@@ -268,9 +286,12 @@ void BlockNet<Real>::backward(const BlockInput<Real>& input, std::int64_t block,
 template <typename Real>
 void BlockNet<Real>::add_to_weights(Layer& layer, const BlockInput<Real>& input, const Real* gradient,
                                     Real* transposed) const {
+  using Start = typename Product<Real>::Start;
+  Real* const sums = weight_sums(layer);
+  const Start start = layer.has_sum ? Start::kKeep : Start::kZero;
+  layer.has_sum = true;
   if constexpr (std::is_same_v<Real, float>) {
-    if (layer.rounded)
-      return layer.rounded->add_to_weights(gradient, input.columns, padded(samples_), layer.weight_sum.data());
+    if (layer.rounded) return layer.rounded->add_to_weights(gradient, input.columns, padded(samples_), sums, start);
   }
   const bool along_inputs = layer.along == Along::kInputs;
   const std::int64_t width = along_inputs ? layer.inputs : layer.outputs;
@@ -287,14 +308,25 @@ void BlockNet<Real>::add_to_weights(Layer& layer, const BlockInput<Real>& input,
                      .a_depth = 1,
                      .b = across,
                      .b_stride = row_stride(width),
-                     .c = layer.weight_sum.data(),
+                     .c = sums,
                      .c_stride = padded(width),
-                     .start = Product<Real>::Start::kKeep});
+                     .start = start});
 }
 
 template <typename Real>
-void BlockNet<Real>::finish(ParameterGradients parameters) const {
-  for (const Layer& layer : layers_) {
+Real* BlockNet<Real>::weight_sums(Layer& layer) {
+  return layer.sums == SumsOfWeights::kApart ? layer.weight_sum.data() : gradient_memory<Real>(layer.weight);
+}
+
+template <typename Real>
+std::int64_t BlockNet<Real>::count_sums(const Layer& layer) {
+  return layer.along == Along::kInputs ? layer.outputs * padded(layer.inputs) : layer.inputs * padded(layer.outputs);
+}
+
+template <typename Real>
+void BlockNet<Real>::finish(ParameterGradients parameters) {
+  for (Layer& layer : layers_) {
+    if (!layer.has_sum) std::fill_n(weight_sums(layer), count_sums(layer), Real{0});
     write(layer, parameters);
     write_lane_sums(layer.bias_sum, layer.bias, parameters);
     if (!layer.has_norm()) continue;
@@ -303,10 +335,14 @@ void BlockNet<Real>::finish(ParameterGradients parameters) const {
   }
 }
 
-// Brings the sums without their padding to the .grad of a weight.
+// Brings the sums without their padding to the .grad of a weight, unless they are there.
 template <typename Real>
-void BlockNet<Real>::write(const Layer& layer, ParameterGradients parameters) {
+void BlockNet<Real>::write(Layer& layer, ParameterGradients parameters) {
   Real* of_weight = gradient_memory<Real>(layer.weight);
+  if (layer.sums == SumsOfWeights::kInGradient) {
+    TANDEM_CHECK(parameters == ParameterGradients::kOverwrite, "sums in .grad cannot be added to it");
+    return;
+  }
   const bool along_inputs = layer.along == Along::kInputs;
   for (std::int64_t o = 0; o < layer.outputs; ++o, of_weight += layer.inputs) {
     const Real* sums = layer.weight_sum.data() + (along_inputs ? o * padded(layer.inputs) : o);

@@ -2,7 +2,8 @@
 // and MlpEnsemble are made of.
 //
 // A block is feature-major as mlp_kernels.h says, [features, kBlock]. Parameters are read where they lie at each call;
-// gradients of weights are summed over blocks in memory of the net, whose rows are padded, from begin() to finish().
+// gradients are summed over blocks from begin() to finish(), in memory of the net whose rows are padded, or, for
+// weights that need no padding, in their .grad (SumsOfWeights).
 //
 // Threads: single-thread, the replica's. Ownership: the module is not owned and must outlive the net.
 #pragma once
@@ -74,11 +75,15 @@ class BlockNet {
  public:
   /// Whether BlockInput::rows is there: gradients of the first layer's weights then cost less.
   enum class InputRows { kGiven, kMissing };
+  /// Says where the gradients of a layer's weights are summed. Sums in their .grad take neither memory nor a copy,
+  /// which costs a layer of megabytes some of its time; each backward() then writes to .grad, and finish() cannot add.
+  enum class SumsOfWeights { kApart, kInGradient };
   struct Options {
     std::int64_t blocks = 1;  // whose activations are kept for backward()
     InputRows rows = InputRows::kGiven;
     Passes passes = Passes::kForwardAndBackward;
     Compute compute = Compute::kFloat32;
+    SumsOfWeights sums = SumsOfWeights::kApart;
   };
   /// Throws as bfloat16_kernels() does, and InvariantError for a Compute other than kFloat32 where `Real` is double.
   BlockNet(const Mlp& mlp, const BlockKernels<Real>& kernels, const Options& options);
@@ -94,13 +99,20 @@ class BlockNet {
   /// The last layer's input: [its inputs, kBlock] of a block. `input` is that of forward().
   [[nodiscard]] const Real* last_input(const BlockInput<Real>& input, std::int64_t block) const;
 
-  /// The derivatives with respect to inputs begin .. begin + count - 1: [count, kBlock], written or added to.
+  /// The derivatives with respect to inputs begin .. begin + count - 1, written or added to.
   struct OfInput {
-    Real* columns = nullptr;  // null: not wanted
+    Real* numbers = nullptr;  // null: not wanted
     std::int64_t begin = 0, count = 0;
     // kKeep adds to what is there: several nets share an input.
     typename Product<Real>::Start start = Product<Real>::Start::kZero;
+    // [count, kBlock], or samples in rows, [kBlock, row_stride(count)], which not every net makes.
+    enum class Layout { kColumns, kRows } layout = Layout::kColumns;
   };
+  /// Whether backward() makes rows of the derivatives with respect to the first `count` inputs. It then goes through
+  /// the first layer's weights in their own order.
+  [[nodiscard]] bool makes_rows(std::int64_t count) const {
+    return count % kPanel == 0 && layers_.front().rounded == nullptr;
+  }
   /// Adds the part of a block to the sums of gradients, where `parameters` asks for them. `gradient` [outputs, kBlock]:
   /// the derivatives with respect to the outputs, zero from the samples to their next multiple of kPanel; it is
   /// overwritten. `input` and `samples` are those of the block's forward().
@@ -108,7 +120,7 @@ class BlockNet {
                 ParameterGradients parameters, const OfInput& of_input, BackwardScratch<Real>& scratch);
   /// Overwrites the .grad of all parameters with the sums over the blocks, or adds these. Throws InvariantError when a
   /// parameter has no dense gradient of its shape to write to.
-  void finish(ParameterGradients parameters) const;
+  void finish(ParameterGradients parameters);
 
   [[nodiscard]] std::int64_t inputs() const { return layers_.front().inputs; }
   [[nodiscard]] std::int64_t outputs() const { return layers_.back().outputs; }
@@ -125,8 +137,11 @@ class BlockNet {
     // [blocks, padded outputs, kBlock] each: the result; the activation's argument, where the slope needs it; with a
     // norm, the sums before scale and shift, normalised. And 1 / deviation, [blocks, kBlock].
     AlignedArray<Real> output, before, normal, inverse_deviation;
-    // Sums over blocks: [outputs, inputs] or [inputs, outputs], rows padded.
-    AlignedArray<Real> weight_sum;
+    // Sums over blocks: [outputs, inputs] or [inputs, outputs], rows padded; and whether they hold a block since
+    // begin(), before which they hold anything.
+    SumsOfWeights sums;
+    AlignedArray<Real> weight_sum;  // for kApart
+    bool has_sum = false;
     // [outputs, kPanel] each: sums over every kPanel-th sample.
     AlignedArray<Real> bias_sum, scale_sum, shift_sum;
     // The layer's products where they are those of bfloat16, or null.
@@ -141,9 +156,13 @@ class BlockNet {
   [[nodiscard]] NormBlock<Real> norm_block(Layer& layer, std::int64_t block) const;
   void multiply(const Layer& layer, const Real* below, Real* to) const;
   void multiply_back(const Layer& layer, const Real* gradient, const OfInput& to) const;
+  void multiply_back_to_rows(const Layer& layer, const Real* gradient, const OfInput& to) const;
   void multiply_by_slope(Layer& layer, std::int64_t block, Real* gradient) const;
   void add_to_weights(Layer& layer, const BlockInput<Real>& input, const Real* gradient, Real* transposed) const;
-  static void write(const Layer& layer, ParameterGradients parameters);
+  // The memory of the sums of weights, and how many numbers are in it.
+  [[nodiscard]] static Real* weight_sums(Layer& layer);
+  [[nodiscard]] static std::int64_t count_sums(const Layer& layer);
+  static void write(Layer& layer, ParameterGradients parameters);
 
   const BlockKernels<Real>& kernels_;
   const Activation activation_;

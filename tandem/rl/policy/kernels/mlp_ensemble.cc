@@ -170,7 +170,7 @@ const Real* MlpEnsemble<Real>::backward(const Real* of_output, ParameterGradient
       take_derivatives(of_output, block);
       typename BlockNet<Real>::OfInput wanted;
       if (input_part != InputGradient::kNone) {
-        wanted = {.columns = of_input(block),
+        wanted = {.numbers = of_input(block),
                   .begin = second ? features() - width : 0,
                   .count = width,
                   .start = &net == &nets_.front() ? Product<Real>::Start::kZero : Product<Real>::Start::kKeep};

@@ -25,7 +25,9 @@ bool has_trunk(const MlpPolicy& policy) { return policy.trunk() != nullptr && !p
 template <typename Real>
 typename BlockNet<Real>::Options above_trunk(const MlpPolicy& policy, Compute compute) {
   using Rows = typename BlockNet<Real>::InputRows;
-  return {.rows = has_trunk(policy) ? Rows::kMissing : Rows::kGiven, .compute = compute};
+  return {.rows = has_trunk(policy) ? Rows::kMissing : Rows::kGiven,
+          .compute = compute,
+          .sums = BlockNet<Real>::SumsOfWeights::kInGradient};
 }
 
 }  // namespace
@@ -38,12 +40,18 @@ MlpGradient<Real>::MlpGradient(const MlpPolicy& policy, InstructionSet set, Comp
       samples_(kBlock * sample_stride_),
       input_(padded(features_) * kBlock),
       of_trunk_(has_trunk(policy) ? padded(widest(policy)) * kBlock : 0),
-      of_learned_(policy.has_torso() ? padded(features_) * kBlock : 0),
+      of_learned_(policy.has_torso() ? kBlock * row_stride(features_) : 0),
       scratch_(widest(policy)),
       encoder_(policy.encoder(), set, {.samples = kBlock, .compute = compute}),
       actor_(policy.actor(), kernels_, above_trunk<Real>(policy, compute)),
       critic_(policy.critic(), kernels_, above_trunk<Real>(policy, compute)) {
-  if (has_trunk(policy)) trunk_.emplace(*policy.trunk(), kernels_, typename Net::Options{.compute = compute});
+  if (has_trunk(policy)) {
+    const typename Net::Options options{.compute = compute, .sums = Net::SumsOfWeights::kInGradient};
+    trunk_.emplace(*policy.trunk(), kernels_, options);
+  }
+  const std::int64_t learned = encoder_.learned();
+  if (trunk_ ? trunk_->makes_rows(learned) : actor_.makes_rows(learned) && critic_.makes_rows(learned))
+    of_learned_layout_ = Net::OfInput::Layout::kRows;
 }
 
 template <typename Real>
@@ -84,10 +92,8 @@ void MlpGradient<Real>::backward() {
   backward(actor_, Start::kZero);
   backward(critic_, Start::kKeep);
   if (trunk_) {
-    typename Net::OfInput of_features;
-    if (encoder_.learned() > 0) of_features = {.columns = of_learned_.data(), .begin = 0, .count = encoder_.learned()};
-    trunk_->backward(features(), 0, samples_now_, of_trunk_.data(), ParameterGradients::kOverwrite, of_features,
-                     scratch_);
+    trunk_->backward(features(), 0, samples_now_, of_trunk_.data(), ParameterGradients::kOverwrite,
+                     of_learned(Start::kZero), scratch_);
   }
   if (encoder_.learned() > 0) backward_encoder();
 }
@@ -95,20 +101,29 @@ void MlpGradient<Real>::backward() {
 // Starts from the derivatives that lie where the net's outputs lay.
 template <typename Real>
 void MlpGradient<Real>::backward(Net& net, typename Product<Real>::Start start) {
-  typename Net::OfInput of_shared;
-  if (trunk_) {
-    of_shared = {.columns = of_trunk_.data(), .begin = 0, .count = net.inputs(), .start = start};
-  } else if (encoder_.learned() > 0) {
-    of_shared = {.columns = of_learned_.data(), .begin = 0, .count = encoder_.learned(), .start = start};
-  }
+  const typename Net::OfInput of_shared =
+      trunk_ ? typename Net::OfInput{.numbers = of_trunk_.data(), .begin = 0, .count = net.inputs(), .start = start}
+             : of_learned(start);
   net.backward(shared(), 0, samples_now_, net.output(0), ParameterGradients::kOverwrite, of_shared, scratch_);
 }
 
-// The features are needed no more, so their memory takes the derivatives as rows.
+template <typename Real>
+typename MlpGradient<Real>::Net::OfInput MlpGradient<Real>::of_learned(typename Product<Real>::Start start) {
+  return {.numbers = encoder_.learned() > 0 ? of_learned_.data() : nullptr,
+          .begin = 0,
+          .count = encoder_.learned(),
+          .start = start,
+          .layout = of_learned_layout_};
+}
+
+// The features are needed no more, so their memory takes the derivatives as rows where they have come as columns.
 template <typename Real>
 void MlpGradient<Real>::backward_encoder() {
-  kernels_.transpose(of_learned_.data(), kBlock, encoder_.learned(), samples_now_, samples_.data(), sample_stride_);
-  for (std::int64_t i = 0; i < samples_now_; ++i) encoder_.backward(i, sample(i));
+  const std::int64_t learned = encoder_.learned();
+  const bool has_rows = of_learned_layout_ == Net::OfInput::Layout::kRows;
+  if (!has_rows) kernels_.transpose(of_learned_.data(), kBlock, learned, samples_now_, samples_.data(), sample_stride_);
+  for (std::int64_t i = 0; i < samples_now_; ++i)
+    encoder_.backward(i, has_rows ? of_learned_.data() + i * row_stride(learned) : sample(i));
 }
 
 template <typename Real>

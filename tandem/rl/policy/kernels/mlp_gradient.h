@@ -78,6 +78,8 @@ class MlpGradient {
     return trunk_ ? BlockInput<Real>{.columns = trunk_->output(0)} : features();
   }
   void backward(Net& net, typename Product<Real>::Start start);
+  // Where a net that reads the features leaves the derivatives with respect to those that depend on parameters.
+  [[nodiscard]] typename Net::OfInput of_learned(typename Product<Real>::Start start);
   void backward_encoder();
 
   const BlockKernels<Real>& kernels_;
@@ -87,13 +89,14 @@ class MlpGradient {
   // The features as rows, [kBlock, sample_stride_], and transposed, [features, kBlock].
   AlignedArray<Real> samples_;
   AlignedArray<Real> input_;
-  // Derivatives with respect to the trunk's outputs, [units, kBlock]; and to the features that depend on parameters,
-  // [features, kBlock].
+  // Derivatives with respect to the trunk's outputs, [units, kBlock]; and to the features that depend on parameters, in
+  // either layout of OfInput.
   AlignedArray<Real> of_trunk_, of_learned_;
   BackwardScratch<Real> scratch_;
   EncoderNet<Real> encoder_;
   std::optional<BlockNet<Real>> trunk_;  // none when trunks are separate
   BlockNet<Real> actor_, critic_;
+  typename Net::OfInput::Layout of_learned_layout_ = Net::OfInput::Layout::kColumns;
 };
 
 extern template class MlpGradient<float>;
