@@ -36,7 +36,6 @@ EpsilonGreedy::EpsilonGreedy(DqnPolicy& policy, const DqnOptions& options, const
       random_(random),
       actions_(head_size(policy.spec().action)) {
   if (!kernels) return;
-  features_.emplace(policy.network().encoder().flat(), rows);
   network_.emplace(policy.network(), options,
                    ReturnPasses::Options{.max_rows = rows, .passes = Passes::kForward, .set = *kernels});
 }
@@ -47,7 +46,7 @@ const float* EpsilonGreedy::values(const Observation& observation) {
   if (is_noisy_) noise = policy_.network().draw_noise(random_);
   if (network_) {
     if (noise) network_->draw(*noise);
-    (void)network_->forward(features_->of(observation), observation.front().size(0));
+    (void)network_->forward(observation);
     return network_->means();
   }
   const at::NoGradGuard no_grad;
@@ -98,7 +97,7 @@ Dqn::Dqn(learner::Member member, DqnPolicy& policy, const NetworkOptions& networ
       copy_(copy_of(policy, networks, options)),
       target_(member_.replica.parameters(), "q", copy_),
       options_(options),
-      kernels_(choose_kernels(policy, policy.network().encoder().has_torso(), options, set)),
+      kernels_(choose_kernels(policy, options, set)),
       epsilon_(options.first_epsilon) {
   if (!kernels_.fused) return;
   const std::int64_t rows = options.batch_size / member_.replica.placement().shards;

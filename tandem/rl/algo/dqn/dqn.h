@@ -28,7 +28,9 @@ class EpsilonGreedy final : public Actor {
   EpsilonGreedy(DqnPolicy& policy, const DqnOptions& options, const double& epsilon, Philox random, std::int64_t rows,
                 std::optional<InstructionSet> kernels);
 
-  void refresh() override {}
+  void refresh() override {
+    if (network_) network_->refresh();
+  }
   void act(const Observation& observation, const at::Tensor& mask, const Decisions& out) override;
   void episodes_ended(std::span<const std::uint8_t> /*done*/) override {}
   /// The values of the best actions.
@@ -47,7 +49,6 @@ class EpsilonGreedy final : public Actor {
   Philox random_;
   const std::int64_t actions_;
   // At most one of the two: the kernels, and what the module told last.
-  std::optional<FeatureRows> features_;
   std::optional<ReturnPasses> network_;
   at::Tensor told_;
 };

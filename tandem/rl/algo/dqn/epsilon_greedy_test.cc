@@ -2,6 +2,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <optional>
 #include <vector>
 
@@ -54,6 +56,31 @@ TEST(EpsilonGreedyTest, NoisyLayersAreDrawnAnewInEachStepAlikeByKernelsAndByTheM
     options.exploration = DqnExploration::kEpsilon;  // the same network by its means, as it is evaluated
     const auto by_means = values_of_steps(policy, options, {});
     EXPECT_EQ(by_means[0], by_means[1]);
+  }
+}
+
+TEST(EpsilonGreedyTest, ValuesBehindATorsoAreThoseOfTheParametersAtRefresh) {
+  constexpr std::int64_t kActors = 3;
+  const DqnOptions options;
+  Spec spec = three_choices();
+  spec.observation = {{.name = "image", .type = ElementType::kUInt8, .shape = {2, 9, 7}, .low = {}, .high = {}}};
+  DqnPolicy policy(spec, {.hidden = {20}, .torso = {.channels = {4}, .blocks = 1}}, options,
+                   at::make_generator<at::CPUGeneratorImpl>(2));
+  const double epsilon = 0;
+  EpsilonGreedy actor(policy, options, epsilon, Philox(9), kActors, detect_instruction_set());
+  const Observation observation{at::randint(256, {kActors, 2, 9, 7}, at::kByte)};
+  const at::NoGradGuard no_grad;
+  for (int time = 0; time < 2; ++time) {
+    for (at::Tensor& parameter : policy.parameters()) parameter.add_(0.1 * time);
+    actor.refresh();
+    std::vector<std::int64_t> action(kActors);
+    std::vector<float> log_prob(kActors), value(kActors);
+    actor.act(observation, {}, {.discrete = action.data(), .log_prob = log_prob.data(), .value = value.data()});
+    const at::Tensor wanted = policy.forward(observation).value;
+    for (std::size_t i = 0; i < kActors; ++i) {
+      const auto size = wanted[static_cast<std::int64_t>(i)].item<float>();
+      EXPECT_NEAR(value[i], size, 1e-5 * std::max(1.0F, std::abs(size))) << "actor " << i << ", time " << time;
+    }
   }
 }
 

@@ -13,8 +13,6 @@ FusedDqn::FusedDqn(ReturnNetwork& network, ReturnNetwork& target, std::int64_t r
                    InstructionSet set)
     : options_(options),
       numbers_(options.numbers()),
-      features_(network.encoder().flat(), rows),
-      next_features_(network.encoder().flat(), rows),
       network_(network, options, {.max_rows = rows, .set = set, .compute = options.compute}),
       target_(target, options, {.max_rows = rows, .passes = Passes::kForward, .set = set, .compute = options.compute}),
       actions_(network_.actions()),
@@ -33,7 +31,6 @@ void FusedDqn::draw(const DqnNoise& noise) {
 // backward() follows it.
 void FusedDqn::value_next(const TransitionRows& rows) {
   const std::int64_t count = rows.reward.size(0);
-  const float* features = next_features_.of(rows.next_observation);
   const auto* mask = rows.next_action_mask.defined() ? rows.next_action_mask.const_data_ptr<std::uint8_t>() : nullptr;
   const auto choose = [&](const float* values) {
     for (std::int64_t i = 0; i < count; ++i) {
@@ -44,10 +41,10 @@ void FusedDqn::value_next(const TransitionRows& rows) {
     }
   };
   if (options_.target == DqnTarget::kDouble) {
-    (void)network_.forward(features, count);
+    (void)network_.forward(rows.next_observation);
     choose(network_.means());
   }
-  const float* later = target_.forward(features, count);
+  const float* later = target_.forward(rows.next_observation);
   if (options_.target == DqnTarget::kMax) choose(target_.means());
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t pair = i * actions_ + best_[static_cast<std::size_t>(i)];
@@ -58,8 +55,10 @@ void FusedDqn::value_next(const TransitionRows& rows) {
 // Derivatives are those of the loss times its number of rows.
 learner::WrittenLoss FusedDqn::loss(const TransitionRows& rows, OffPolicySums& sums, std::vector<float>* errors) {
   const std::int64_t count = rows.reward.size(0);
+  network_.refresh();
+  target_.refresh();
   value_next(rows);
-  const float* told = network_.forward(features_.of(rows.observation), count);
+  const float* told = network_.forward(rows.observation);
   const auto* action = rows.action.const_data_ptr<std::int64_t>();
   const float* weight = rows.weight.const_data_ptr<float>();
   for (std::int64_t i = 0; i < count; ++i)

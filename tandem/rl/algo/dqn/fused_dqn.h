@@ -1,7 +1,7 @@
 // rl/algo/dqn/fused_dqn.h: DQN's loss and gradients by kernels, without autograd. dqn_loss.h is the definition, and
 // results agree with it to rounding.
 //
-// It serves policies without a torso with float32 parameters on the CPU.
+// It serves policies with float32 parameters on the CPU.
 //
 // Threads: single-thread, the replica's. Working memory is taken when it is made.
 #pragma once
@@ -14,7 +14,6 @@
 #include "tandem/rl/algo/dqn/dqn_policy.h"
 #include "tandem/rl/algo/dqn/return_fits.h"
 #include "tandem/rl/algo/dqn/return_passes.h"
-#include "tandem/rl/algo/off_policy/feature_rows.h"
 #include "tandem/rl/algo/off_policy/off_policy_agent.h"
 #include "tandem/rl/algo/off_policy/transitions.h"
 
@@ -38,7 +37,6 @@ class FusedDqn {
 
   const DqnOptions options_;
   const std::int64_t numbers_;
-  FeatureRows features_, next_features_;
   ReturnPasses network_, target_;
   const std::int64_t actions_;
   ReturnFit fit_;

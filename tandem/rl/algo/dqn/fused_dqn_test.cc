@@ -13,26 +13,36 @@
 namespace tandem::rl {
 namespace {
 
+enum class Sees { kNumbers, kNumbersAndAnImage };
+
 // Rows that are no multiple of a block, and a mask that forbids some of the next actions.
 struct FusedCase {
   static constexpr std::int64_t kCount = 70;
-  static Spec spec() {
+  static Spec spec(Sees sees) {
     Spec spec;
     spec.id = "Test-v0";
     spec.observation = {{.name = "obs", .type = ElementType::kFloat32, .shape = {4}, .low = {}, .high = {}}};
+    if (sees == Sees::kNumbersAndAnImage)
+      spec.observation.push_back(
+          {.name = "image", .type = ElementType::kUInt8, .shape = {2, 9, 7}, .low = {}, .high = {}});
     spec.action = Discrete{3};
     spec.has_action_mask = true;
     return spec;
   }
-  explicit FusedCase(const DqnOptions& with)
+  FusedCase(const DqnOptions& with, Sees sees)
       : options(with),
-        policy(spec(), networks, options, generator),
-        target(spec(), networks, options, generator),
-        rows(make_transitions(spec(), kCount, 0)) {
+        policy(spec(sees), networks, options, generator),
+        target(spec(sees), networks, options, generator),
+        rows(make_transitions(spec(sees), kCount, 0)) {
     const at::NoGradGuard no_grad;
     at::manual_seed(9);
-    for (at::Tensor& parameter : policy.parameters()) parameter.add_(at::randn_like(parameter), 0.2);
+    const double change = sees == Sees::kNumbers ? 0.2 : 0.05;  // convolutions add up
+    for (at::Tensor& parameter : policy.parameters()) parameter.add_(at::randn_like(parameter), change);
     for (at::Tensor* each : {&rows.observation[0], &rows.next_observation[0], &rows.reward}) each->normal_();
+    for (std::size_t leaf = 1; leaf < rows.observation.size(); ++leaf) {
+      rows.observation[leaf].random_(0, 256);
+      rows.next_observation[leaf].random_(0, 256);
+    }
     rows.action.random_(0, 3);
     rows.discount.bernoulli_(0.8).mul_(0.97);
     rows.weight.uniform_(0.2, 1);
@@ -49,17 +59,17 @@ struct FusedCase {
   }
   DqnOptions options;
   at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(4);
-  NetworkOptions networks{.hidden = {33, 20}};
+  NetworkOptions networks{.hidden = {33, 20}, .torso = {.channels = {4, 17}, .blocks = 1}};
   DqnPolicy policy;
   ReturnNetwork target;
   TransitionRows rows;
 };
 
-void expect_as_autograd(const DqnOptions& options) {
+void expect_as_autograd(const DqnOptions& options, Sees sees) {
   SCOPED_TRACE(concat("returns ", static_cast<int>(options.returns), ", streams ", static_cast<int>(options.streams),
                       ", target ", static_cast<int>(options.target), ", exploration ",
                       static_cast<int>(options.exploration)));
-  FusedCase it(options);
+  FusedCase it(options, sees);
   std::optional<DqnNoise> noise;
   if (options.exploration == DqnExploration::kNoisy) noise = draw_noise(it.policy.network(), 7);
   OffPolicySums wanted_sums, sums;
@@ -95,11 +105,20 @@ TEST(FusedDqnTest, EveryFormOfTheLossAndItsGradientsAreThoseOfAutograd) {
         options.target = target;
         for (const DqnExploration exploration : {DqnExploration::kEpsilon, DqnExploration::kNoisy}) {
           options.exploration = exploration;
-          expect_as_autograd(options);
+          expect_as_autograd(options, Sees::kNumbers);
         }
       }
     }
   }
+}
+
+TEST(FusedDqnTest, BehindATorsoTheLossAndItsGradientsAreThoseOfAutograd) {
+  DqnOptions options;
+  expect_as_autograd(options, Sees::kNumbersAndAnImage);
+  options.streams = DqnStreams::kDueling;
+  options.target = DqnTarget::kDouble;
+  options.exploration = DqnExploration::kNoisy;
+  expect_as_autograd(options, Sees::kNumbersAndAnImage);
 }
 
 }  // namespace

@@ -24,6 +24,7 @@ ReturnPasses::ReturnPasses(const ReturnNetwork& network, const DqnOptions& of, c
     : of_(of),
       numbers_(of.numbers()),
       actions_(network.actions()),
+      encoded_(network.encoder(), options),
       net_draw_(draw_of(&network.net(), network.net_deviation())),
       advantage_draw_(draw_of(network.advantage(), network.advantage_deviation())),
       net_({net_draw_ ? &net_draw_->net() : &network.net()}, ensemble_options(options)),
@@ -35,6 +36,7 @@ ReturnPasses::ReturnPasses(const ReturnNetwork& network, const DqnOptions& of, c
     advantage_.emplace(std::vector<const Mlp*>{its}, ensemble_options(options));
     returns_.resize(all);
     of_value_.resize(static_cast<std::size_t>(options.max_rows * numbers_));
+    if (encoded_.has_torso()) of_features_.resize(static_cast<std::size_t>(options.max_rows * net_.features()));
   }
   if (of.returns != DqnReturn::kCategorical) return;
   softmax_.emplace(numbers_, options.set);
@@ -47,8 +49,9 @@ void ReturnPasses::draw(const ReturnNoise& noise) {
 }
 
 // Advantages count as differences from their mean.
-const float* ReturnPasses::forward(const float* features, std::int64_t rows) {
-  rows_ = rows;
+const float* ReturnPasses::forward(const Observation& observation) {
+  const std::int64_t rows = rows_ = observation.front().size(0);
+  const float* features = encoded_.of(observation);
   const float* first = net_.forward({.first = features}, rows);
   if (!advantage_) return told_ = first;
   const float* advantage = advantage_->forward({.first = features}, rows);
@@ -79,8 +82,18 @@ const float* ReturnPasses::means() {
   return means_.data();
 }
 
-// The value stands in the return of each action, and an advantage in those of all, less its part of the mean.
+// The torso comes last, with the derivatives by the features that both streams see.
 void ReturnPasses::backward(float* of_returns) {
+  encoded_.backward(backward_streams(of_returns));
+  if (net_draw_) net_draw_->give_gradients();
+  if (advantage_draw_) advantage_draw_->give_gradients();
+}
+
+// The value stands in the return of each action, and an advantage in those of all, less its part of the mean. Returns
+// the derivatives with respect to the features where a torso wants them.
+const float* ReturnPasses::backward_streams(float* of_returns) {
+  const InputGradient wanted = encoded_.has_torso() ? InputGradient::kWhole : InputGradient::kNone;
+  const float* of_features = nullptr;
   if (advantage_) {
     const auto scale = 1.0F / static_cast<float>(actions_);
     for (std::int64_t row = 0; row < rows_; ++row) {
@@ -93,12 +106,14 @@ void ReturnPasses::backward(float* of_returns) {
         value[n] = sum;
       }
     }
-    (void)advantage_->backward(of_returns, ParameterGradients::kOverwrite, InputGradient::kNone);
+    of_features = advantage_->backward(of_returns, ParameterGradients::kOverwrite, wanted);
     of_returns = of_value_.data();
   }
-  (void)net_.backward(of_returns, ParameterGradients::kOverwrite, InputGradient::kNone);
-  if (net_draw_) net_draw_->give_gradients();
-  if (advantage_draw_) advantage_draw_->give_gradients();
+  const float* by_net = net_.backward(of_returns, ParameterGradients::kOverwrite, wanted);
+  if (of_features == nullptr) return by_net;
+  for (std::int64_t i = 0; i < rows_ * net_.features(); ++i)
+    of_features_[static_cast<std::size_t>(i)] = of_features[i] + by_net[i];
+  return of_features_.data();
 }
 
 }  // namespace tandem::rl

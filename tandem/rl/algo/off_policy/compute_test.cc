@@ -199,20 +199,20 @@ TEST(ComputeTest, CriticsRoundAndSoDoTargetNetworks) {
 TEST(ComputeTest, WhatKernelsDoNotComputeIsRefused) {
   RoundedTd3 it;
   it.options.compute = Compute::kBfloat16;
-  const auto refusal = [&](InstructionSet set, bool has_torso) -> std::string {
+  const auto refusal = [&](std::string why_not) -> std::string {
     try {
-      (void)choose_kernels(it.policy, has_torso, it.options, set);
+      (void)choose_kernels(it.policy, it.options, InstructionSet::kPortable, std::move(why_not));
     } catch (const ConfigError& error) {
       return error.what();
     }
     return "";
   };
-  EXPECT_THAT(refusal(InstructionSet::kPortable, false), HasSubstr("it goes with the instruction set avx512"));
-  EXPECT_THAT(refusal(InstructionSet::kPortable, true), HasSubstr("the policy has convolutions; use float32"));
+  EXPECT_THAT(refusal(""), HasSubstr("it goes with the instruction set avx512"));
+  EXPECT_THAT(refusal("the policy has convolutions"), HasSubstr("the policy has convolutions; use float32"));
   it.options.kernel = LossKernel::kOff;
-  EXPECT_THAT(refusal(InstructionSet::kPortable, false), HasSubstr("kernel is off; use float32"));
+  EXPECT_THAT(refusal(""), HasSubstr("kernel is off; use float32"));
   it.options.compute = Compute::kFloat32;
-  EXPECT_EQ(refusal(InstructionSet::kPortable, false), "");
+  EXPECT_EQ(refusal(""), "");
 }
 
 // The log of a run names the products, so that a resumed run that has others is told to be another one.
@@ -220,11 +220,11 @@ TEST(ComputeTest, TheSentenceOfTheLogNamesTheProducts) {
   RoundedTd3 it;
   for (const Compute compute : rl::testing::computes_here()) {
     it.options.compute = compute;
-    EXPECT_THAT(choose_kernels(it.policy, false, it.options, InstructionSet::kAvx512).sentence,
+    EXPECT_THAT(choose_kernels(it.policy, it.options, InstructionSet::kAvx512).sentence,
                 HasSubstr(std::string("products of ") + name_of(compute)));
   }
   it.options.compute = Compute::kFloat32;
-  EXPECT_THAT(choose_kernels(it.policy, false, it.options, InstructionSet::kPortable).sentence,
+  EXPECT_THAT(choose_kernels(it.policy, it.options, InstructionSet::kPortable).sentence,
               HasSubstr("by fused kernels (portable)"));
 }
 

@@ -13,6 +13,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/rl/algo/off_policy/off_policy_options.h"
+#include "tandem/rl/policy/encoder.h"
 #include "tandem/rl/policy/policy.h"
 
 namespace tandem::rl {
@@ -23,15 +24,13 @@ struct KernelChoice {
   std::string sentence;  // for the log: see TrainingRun::gradients_by()
 };
 
-/// Kernels serve policies on the CPU whose networks read features alone. `why_not`: what else speaks against them, in a
-/// clause; or empty. Throws ConfigError when options.compute asks
-/// for products that there are not: nobody who asked for bfloat16 is given something else.
-[[nodiscard]] inline KernelChoice choose_kernels(const ActorCritic& policy, bool has_torso,
-                                                 const OffPolicyOptions& options, InstructionSet set,
-                                                 std::string why_not = {}) {
+/// Kernels serve policies on the CPU. `why_not`: what else speaks against them, in a clause; or empty. Throws
+/// ConfigError when options.compute asks for products that there are not: nobody who asked for bfloat16 is given
+/// something else.
+[[nodiscard]] inline KernelChoice choose_kernels(const ActorCritic& policy, const OffPolicyOptions& options,
+                                                 InstructionSet set, std::string why_not = {}) {
   std::string why = std::move(why_not);
   if (options.kernel == LossKernel::kOff) why = "kernel is off";
-  if (has_torso) why = "the policy has convolutions";
   if (!policy.parameters().front().is_cpu()) why = "the policy does not lie on the CPU";
   const bool is_rounded = options.compute != Compute::kFloat32;
   if (why.empty()) {
@@ -46,6 +45,11 @@ struct KernelChoice {
                              "; use float32"));
   }
   return {.fused = false, .sentence = concat("losses and gradients by autograd, not by fused kernels: ", why)};
+}
+
+/// `otherwise`, or why kernels that read features alone do not serve networks behind this encoder.
+[[nodiscard]] inline std::string why_not_behind(const Encoder& encoder, std::string otherwise) {
+  return encoder.has_torso() ? "the policy has convolutions" : std::move(otherwise);
 }
 
 }  // namespace tandem::rl

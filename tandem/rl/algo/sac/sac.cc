@@ -36,7 +36,7 @@ Sac::Sac(learner::Member member, SacPolicy& policy, const NetworkOptions& networ
       target_critics_(copy_of_critics(policy, networks)),
       target_(member_.replica.parameters(), "critics", target_critics_),
       options_(options),
-      kernels_(choose_kernels(policy, policy.actor().encoder().has_torso(), options, set, why_not_fused(options))) {
+      kernels_(choose_kernels(policy, options, set, why_not_behind(policy.actor().encoder(), why_not_fused(options)))) {
   if (!kernels_.fused) return;
   const std::int64_t rows = options.batch_size / member_.replica.placement().shards;
   fused_ = std::make_unique<FusedSac>(policy_, *target_critics_, rows, options_, set);

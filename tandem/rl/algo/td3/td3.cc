@@ -42,7 +42,7 @@ Td3::Td3(learner::Member member, Td3Policy& policy, const NetworkOptions& networ
       actor_target_(member_.replica.parameters(), "actor", copies_.actor),
       critics_target_(member_.replica.parameters(), "critics", copies_.critics),
       options_(options),
-      kernels_(choose_kernels(policy, policy.actor().encoder().has_torso(), options, set, why_not_fused(options))) {
+      kernels_(choose_kernels(policy, options, set, why_not_behind(policy.actor().encoder(), why_not_fused(options)))) {
   if (!kernels_.fused) return;
   const std::int64_t rows = options.batch_size / member_.replica.placement().shards;
   fused_ = std::make_unique<FusedTd3>(policy_, copies_, rows, options_, set);
