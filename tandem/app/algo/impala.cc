@@ -2,6 +2,7 @@
 // worker brings, so the number of workers decides its size.
 #include <algorithm>
 
+#include "tandem/app/algo/compute_rules.h"
 #include "tandem/app/algo/native.h"
 #include "tandem/app/algo/schedules.h"
 #include "tandem/app/config/policy_keys.h"
@@ -79,6 +80,7 @@ void add_impala_objective(OptionSection section, rl::ImpalaOptions& impala) {
       "kernel", impala.kernel,
       "auto: fused kernels for losses and gradients of MLP policies, on a CUDA device as recorded, else as off; off: "
       "tensor operations and autograd; recorded: these as a CUDA graph, or an error.");
+  section.add("compute", impala.compute, kComputeHelp);
 }
 
 // Returns the algorithm's own options with the counts that every algorithm has, and the sequences that the policy
@@ -109,6 +111,8 @@ class Impala : public Algorithm {
   void check(Rules& rules) const override {
     check_learning_rates(rules, "impala.learning_rate_schedule",
                          rules.options().of<rl::ImpalaOptions>().learning_rate_schedule);
+    check_compute(rules, "impala", rules.options().of<rl::ImpalaOptions>().kernel,
+                  rules.options().of<rl::ImpalaOptions>().compute);
     if (rules.any_faulty({"num_envs", "shards", "devices", "impala.workers", "impala.splits", "impala.loaders",
                           "impala.buffers", "impala.c_clip", "impala.rho_clip"})) {
       return;

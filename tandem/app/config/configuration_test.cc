@@ -240,6 +240,8 @@ TEST_F(ConfigurationTest, ImpalaSaysWhatDoesNotFitAndWhatItCannotDoSoFar) {
               ElementsAre(HasSubstr("sync_replicas looks at each replica's gradient as it is")));
   EXPECT_THAT(faults("env: Mine-v0\nalgo: appo\nimpala.beyond_lag: drop\nimpala.max_policy_lag: none\n"),
               ElementsAre(HasSubstr("has no effect without impala.max_policy_lag")));
+  EXPECT_THAT(faults("env: Mine-v0\nalgo: appo\nimpala.compute: bfloat16\nimpala.kernel: off\n"),
+              ElementsAre(HasSubstr("impala.kernel is off; use float32")));
   EXPECT_THAT(faults("env: Mine-v0\nalgo: impala\nppo.gamma: 0.9\n"),
               ElementsAre(HasSubstr("train.yaml:3): has no effect without algo: ppo")));
   EXPECT_THAT(faults("env: Mine-v0\nimpala.workers: 1\n"),

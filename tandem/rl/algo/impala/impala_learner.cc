@@ -93,6 +93,7 @@ GradientChoice ImpalaLearner::choose(const LearnedPolicy& learned) const {
       {.policy = policy(),
        .wanted = setup_.impala.kernel,
        .option = "impala.kernel",
+       .compute = setup_.impala.compute,
        .no_kernels = has_kl ? "there are none for appo.kl_coef above 0 with continuous actions" : "",
        .no_replay = learned.batches == BatchesOf::kDecisions ? "batches differ in their rows" : "",
        .set = setup_.actor.instruction_set});
@@ -101,7 +102,7 @@ GradientChoice ImpalaLearner::choose(const LearnedPolicy& learned) const {
 void ImpalaLearner::build_gradients(Seat& seat, sync::Replica& replica) const {
   const InstructionSet set = setup_.actor.instruction_set;
   if (gradients_.way == GradientWay::kFused) {
-    seat.fused = std::make_unique<FusedVtrace<float>>(*seat.policy, seat.target.get(), set);
+    seat.fused = std::make_unique<FusedVtrace<float>>(*seat.policy, seat.target.get(), set, setup_.impala.compute);
   } else if (gradients_.way == GradientWay::kReplayed) {
     seat.replayed = std::make_unique<learner::ReplayedLoss>(
         replica, [this, &seat](const learner::ShardBatch& rows, const at::Tensor& /*constants*/) {

@@ -266,14 +266,15 @@ void VtraceMemory::trace(const ImpalaOptions& options) {
 }
 
 template <typename Real>
-FusedVtrace<Real>::FusedVtrace(const ActorCritic& policy, const ActorCritic* target, InstructionSet set)
+FusedVtrace<Real>::FusedVtrace(const ActorCritic& policy, const ActorCritic* target, InstructionSet set,
+                               Compute compute)
     : discrete_(!std::holds_alternative<Box>(policy.spec().action)), head_size_(head_size(policy.spec().action)) {
   if (const auto* recurrent = dynamic_cast<const RecurrentPolicy*>(&policy)) {
     sequences_.emplace(*recurrent, set);
     if (target != nullptr) target_sequences_.emplace(dynamic_cast<const RecurrentPolicy&>(*target), set);
   } else {
-    block_.emplace(dynamic_cast<const MlpPolicy&>(policy), set);
-    if (target != nullptr) target_block_.emplace(dynamic_cast<const MlpPolicy&>(*target), set);
+    block_.emplace(dynamic_cast<const MlpPolicy&>(policy), set, compute);
+    if (target != nullptr) target_block_.emplace(dynamic_cast<const MlpPolicy&>(*target), set, compute);
   }
 }
 

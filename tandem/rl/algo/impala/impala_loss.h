@@ -101,8 +101,9 @@ class FusedVtrace {
  public:
   /// `target`: APPO's, of the policy's class, which is read only and gets no gradients; null with IMPALA.
   /// why_not_fused() must be silent about both, but for their dtype. Throws ConfigError when this processor does not
-  /// have `set`.
-  FusedVtrace(const ActorCritic& policy, const ActorCritic* target, InstructionSet set);
+  /// have `set`, and as require_compute(). Policies that remember multiply float32 whatever `compute` is.
+  FusedVtrace(const ActorCritic& policy, const ActorCritic* target, InstructionSet set,
+              Compute compute = Compute::kFloat32);
 
   /// Computes impala_loss() of one trajectory's rows, with the gradients of all parameters; a GradientFunction but for
   /// its other arguments. Throws EnvError for an observation that is out of the spec's bounds, and InvariantError for a

@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include "tandem/base/error.h"
+#include "tandem/base/text.h"
 #include "tandem/rl/algo/impala/impala_run.h"
 #include "tandem/rl/algo/ppo/ppo_run.h"
 #include "tandem/rl/env/env_registry.h"
+#include "tandem/rl/policy/kernels/testing/computes_here.h"
 #include "tandem/rl/policy/mlp_policy.h"
 #include "tandem/rl/policy/recurrent_policy.h"
 
@@ -121,6 +123,27 @@ TEST(ImageRunTest, ImpalaAndAppoRunsThatWereSavedGoOnExactly) {
     }
     EXPECT_EQ(second.state_sha256(), first.state_sha256());
     EXPECT_GT(first.episodes().total(), 10);
+  }
+}
+
+TEST(ImageRunTest, ImpalaAndAppoMultiplyWhatTheyAreAskedTo) {
+  for (const std::optional<AppoOptions>& appo : {std::optional<AppoOptions>(), std::optional(AppoOptions{})}) {
+    const auto run_with = [&appo](Compute compute) {
+      ImpalaSetup setup = impala_on_catch(appo);
+      setup.impala.compute = compute;
+      setup.make_policy = mlp_policy_factory({.hidden = {32}, .trunks = Trunks::kShared});  // wide enough to round
+      ImpalaRun run(std::move(setup));
+      (void)run.update();
+      return std::pair(run.state_sha256(), run.gradients_by());
+    };
+    const auto [in_floats, by_floats] = run_with(Compute::kFloat32);
+    EXPECT_THAT(by_floats, ::testing::Not(::testing::HasSubstr("products")));
+    for (const Compute compute : testing::computes_here()) {
+      const auto [rounded, by] = run_with(compute);
+      EXPECT_THAT(by, ::testing::HasSubstr(concat("products of ", name_of(compute))));
+      EXPECT_NE(rounded, in_floats);
+      EXPECT_EQ(run_with(compute).first, rounded);
+    }
   }
 }
 
