@@ -28,7 +28,10 @@ class Peer:
 
 SB3 = Peer("sb3", "sb3_ppo.py", ("stable-baselines3", "torch", "gymnasium"))
 CLEANRL = Peer("sb3", "cleanrl_ppo.py", ("torch", "gymnasium"), note="our own script of CleanRL's settings")
-SB3_NAME, CLEANRL_NAME = "stable-baselines3", "cleanrl (own script)"
+SAMPLE_FACTORY = Peer(
+    "sf", "sample_factory_ppo.py", ("sample-factory", "torch", "gymnasium"), note="two workers, asynchronous"
+)
+SB3_NAME, CLEANRL_NAME, SAMPLE_FACTORY_NAME = "stable-baselines3", "cleanrl (own script)", "sample factory"
 
 
 def script_peer(

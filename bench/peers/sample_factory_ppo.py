@@ -1,5 +1,7 @@
 """Trains with Sample Factory's APPO, two rollout workers and asynchronous; training_line.py has the command line.
 
+Pictures go through its convnet_atari, which is the network of the Nature paper.
+
 Sample Factory samples while it learns. Of a few settings of workers and modes this was its fastest here. Steps are
 counted from its first training step on.
 """
@@ -10,6 +12,7 @@ import sys
 import tempfile
 
 from training_line import Account, arguments
+from visual_catch import register
 
 options = arguments()
 with contextlib.redirect_stdout(sys.stderr):
@@ -46,11 +49,20 @@ class Watch(AlgoObserver):
 
 
 def make_env(name, config, env_config, render_mode=None):  # by name, as other processes look it up
+    if options.settings.env not in gymnasium.registry:
+        register()
     return gymnasium.make(options.settings.env)
 
 
-def words(its, folder):
+def network_words(its):
     hidden = [str(units) for units in its.hidden]
+    if its.torso == "nature_cnn":
+        own = ["--encoder_conv_architecture=convnet_atari", "--obs_scale=255.0", "--nonlinearity=relu"]
+        return [*own, "--actor_critic_share_weights=True", "--encoder_conv_mlp_layers", *hidden]
+    return ["--nonlinearity=tanh", "--actor_critic_share_weights=False", "--encoder_mlp_layers", *hidden]
+
+
+def words(its, folder):
     settings = {
         "algo": "APPO",
         "env": its.env,
@@ -69,8 +81,6 @@ def words(its, folder):
         "batch_size": its.minibatch_size,
         "num_batches_per_epoch": its.num_envs * its.rollout_steps // its.minibatch_size,
         "num_epochs": its.epochs,
-        "nonlinearity": "tanh",
-        "actor_critic_share_weights": False,
         "normalize_input": False,
         "normalize_returns": True,  # its default; without, it warns of high losses
         "learning_rate": its.learning_rate,
@@ -85,7 +95,7 @@ def words(its, folder):
         "experiment_summaries_interval": 10,
         "train_for_env_steps": options.steps,
     }
-    return [f"--{key}={value}" for key, value in settings.items()] + ["--encoder_mlp_layers", *hidden]
+    return [f"--{key}={value}" for key, value in settings.items()] + network_words(its)
 
 
 def main():

@@ -1,7 +1,16 @@
 """PPO on CartPole-v1 with a larger batch, where peers spend less of their time in dispatch."""
 
 from harness.training import Expected, Settings
-from harness.training_bench import CLEANRL, CLEANRL_NAME, SB3, SB3_NAME, Peer, TrainingBench
+from harness.training_bench import (
+    CLEANRL,
+    CLEANRL_NAME,
+    SAMPLE_FACTORY,
+    SAMPLE_FACTORY_NAME,
+    SB3,
+    SB3_NAME,
+    Peer,
+    TrainingBench,
+)
 
 # PufferLib's CartPole ends an episode after 200 steps.
 PUFFER = Peer(
@@ -11,8 +20,6 @@ PUFFER = Peer(
     note="its own trainer and C environment, whose episodes end after 200 steps",
     expected=Expected(lowest_return=1, highest_return=200, learns_after=300_000, learned_return=50),
 )
-SAMPLE_FACTORY = Peer("sf", "sample_factory_ppo.py", ("sample-factory", "torch", "gymnasium"),
-                      note="two workers, asynchronous")
 
 
 class Ppo64Envs(TrainingBench):
@@ -23,7 +30,7 @@ class Ppo64Envs(TrainingBench):
     )
     settings = Settings(total_steps=1_000_000, num_envs=64, minibatch_size=2048)
     expected = Expected(lowest_return=1, highest_return=500, learns_after=300_000, learned_return=50)
-    peers = {SB3_NAME: SB3, CLEANRL_NAME: CLEANRL, "pufferlib": PUFFER, "sample factory": SAMPLE_FACTORY}
+    peers = {SB3_NAME: SB3, CLEANRL_NAME: CLEANRL, "pufferlib": PUFFER, SAMPLE_FACTORY_NAME: SAMPLE_FACTORY}
     at_least_times = {name: 4 for name in peers}
 
 

@@ -1,5 +1,5 @@
-"""PPO on four pictures of 84x84 pixels with the network of the Nature paper, against stable-baselines3, and against the
-rate at which the machine makes the same layers alone."""
+"""PPO on four pictures of 84x84 pixels with the network of the Nature paper, against peers, and against the rate at which
+the machine makes the same layers alone."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +9,15 @@ from harness.model import Contender, Sample, Size
 from harness.process import run
 from harness.tandem_training import TandemTraining
 from harness.training import VISUAL_CATCH, Settings
-from harness.training_bench import SB3, SB3_NAME, TrainingBench
+from harness.training_bench import (
+    CLEANRL,
+    CLEANRL_NAME,
+    SAMPLE_FACTORY,
+    SAMPLE_FACTORY_NAME,
+    SB3,
+    SB3_NAME,
+    TrainingBench,
+)
 
 PEAK, ROUNDED = "peak of the layers", "tandem, bfloat16"
 FORWARD, BACKWARD = 9.345e6, 15.413e6  # multiply-adds of a row; nobody wants the gradient of the pixels
@@ -19,14 +27,14 @@ class PpoImages(TrainingBench):
     name = "ppo_images"
     question = (
         "How many environment steps per second does PPO make on pictures of 84x84 in four channels with convolutions "
-        "and 512 units (8 environments, 128 steps, minibatches of 256), against stable-baselines3 with the same "
-        "settings and against the fastest way to make the layers alone on this machine (bench/rl/torso_bench.cc)?"
+        "and 512 units (8 environments, 128 steps, minibatches of 256), against peers with the same settings and "
+        "against the fastest way to make the layers alone on this machine (bench/rl/torso_bench.cc)?"
     )
     settings = Settings(
         env="VisualCatch-v0", total_steps=20_480, hidden=(512,), torso="nature_cnn", learning_rate=2.5e-4
     )
     expected = VISUAL_CATCH
-    peers = {SB3_NAME: SB3}
+    peers = {SB3_NAME: SB3, CLEANRL_NAME: CLEANRL, SAMPLE_FACTORY_NAME: SAMPLE_FACTORY}
     at_least_times = {SB3_NAME: 1.5, PEAK: 0.8}
 
     def arguments(self) -> list[str | Path]:
