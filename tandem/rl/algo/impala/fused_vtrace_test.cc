@@ -138,28 +138,28 @@ class TrajectoryProblem {
   learner::Columns columns_, states_;
 };
 
-void expect_same(const Outcome& got, const Outcome& wanted, double tolerance, const std::string& where) {
+// In the scope of a SCOPED_TRACE that says the case.
+void expect_same(const Outcome& got, const Outcome& wanted, double tolerance) {
   EXPECT_EQ(got.weight, wanted.weight);
-  EXPECT_NEAR(got.loss, wanted.loss, tolerance * std::max(1.0, std::abs(wanted.loss))) << where;
+  EXPECT_NEAR(got.loss, wanted.loss, tolerance * std::max(1.0, std::abs(wanted.loss)));
   // The definition's means pass through float32 in places.
+  const auto expect_near = [](const char* name, double mine, double theirs, double loose) {
+    EXPECT_NEAR(mine, theirs, loose * std::max(1.0, std::abs(theirs))) << name;
+  };
   const ImpalaNumbers &mine = got.numbers, &theirs = wanted.numbers;
-  const std::pair<double, double> numbers[] = {{mine.policy_loss, theirs.policy_loss},
-                                               {mine.value_loss, theirs.value_loss},
-                                               {mine.entropy, theirs.entropy},
-                                               {mine.approx_kl, theirs.approx_kl},
-                                               {mine.clip_fraction, theirs.clip_fraction}};
-  for (const auto& [number, expected] : numbers)
-    EXPECT_NEAR(number, expected, 1e-4 * std::max(1.0, std::abs(expected))) << where;
+  expect_near("policy_loss", mine.policy_loss, theirs.policy_loss, 1e-4);
+  expect_near("value_loss", mine.value_loss, theirs.value_loss, 1e-4);
+  expect_near("entropy", mine.entropy, theirs.entropy, 1e-4);
+  expect_near("approx_kl", mine.approx_kl, theirs.approx_kl, 1e-4);
+  expect_near("clip_fraction", mine.clip_fraction, theirs.clip_fraction, 1e-4);
   if (std::isnan(theirs.explained_variance)) {
-    EXPECT_TRUE(std::isnan(mine.explained_variance)) << where;
+    EXPECT_TRUE(std::isnan(mine.explained_variance)) << mine.explained_variance;
   } else {
-    EXPECT_NEAR(mine.explained_variance, theirs.explained_variance,
-                1e-3 * std::max(1.0, std::abs(theirs.explained_variance)))
-        << where;
+    expect_near("explained_variance", mine.explained_variance, theirs.explained_variance, 1e-3);
   }
   ASSERT_EQ(got.gradients.size(), wanted.gradients.size());
   for (std::size_t i = 0; i < wanted.gradients.size(); ++i)
-    EXPECT_LT(difference(got.gradients[i], wanted.gradients[i]), tolerance) << "parameter " << i << ", " << where;
+    EXPECT_LT(difference(got.gradients[i], wanted.gradients[i]), tolerance) << "parameter " << i;
 }
 
 class FusedVtraceTest : public ::testing::TestWithParam<bool> {
@@ -182,11 +182,12 @@ std::optional<AppoOptions> options_for(const TrajectoryProblem<Kind>& problem, i
 template <typename Kind>
 void expect_those_of_autograd(const std::optional<AppoOptions>& of_all) {
   double cut = 0, whole = 0;
-  for (int seed = 0; seed < 48; ++seed) {
+  for (int seed = 0; seed < testing::problems(48); ++seed) {
+    SCOPED_TRACE(concat("seed ", seed));
     TrajectoryProblem<Kind> problem(seed);
     const std::optional<AppoOptions> appo = options_for(problem, seed, of_all);
     const Outcome wanted = problem.define(appo);
-    expect_same(problem.template fuse<double>(appo, InstructionSet::kPortable), wanted, 1e-10, concat("seed ", seed));
+    expect_same(problem.template fuse<double>(appo, InstructionSet::kPortable), wanted, 1e-10);
     cut += wanted.numbers.clip_fraction;
     whole += 1 - wanted.numbers.clip_fraction;
   }
@@ -196,16 +197,17 @@ void expect_those_of_autograd(const std::optional<AppoOptions>& of_all) {
 
 template <typename Kind>
 void expect_those_of_every_set(const std::optional<AppoOptions>& of_all, double tolerance) {
-  for (const auto set : {InstructionSet::kPortable, InstructionSet::kAvx2, InstructionSet::kAvx512}) {
-    if (set > detect_instruction_set()) continue;
-    for (int seed = 0; seed < 24; ++seed) {
-      TrajectoryProblem<Kind> problem(seed);
-      if (draws_entropy(*problem.policy)) problem.options.entropy_coef = 0;
-      const std::optional<AppoOptions> appo = options_for(problem, seed, of_all);
-      const Outcome wanted = problem.define(appo);
+  for (int seed = 0; seed < testing::problems(24); ++seed) {
+    TrajectoryProblem<Kind> problem(seed);
+    if (draws_entropy(*problem.policy)) problem.options.entropy_coef = 0;
+    const std::optional<AppoOptions> appo = options_for(problem, seed, of_all);
+    const Outcome wanted = problem.define(appo);
+    for (const auto set : {InstructionSet::kPortable, InstructionSet::kAvx2, InstructionSet::kAvx512}) {
+      if (set > detect_instruction_set()) continue;
+      SCOPED_TRACE(concat(name_of(set), ", seed ", seed));
       Outcome got = problem.template fuse<float>(appo, set);
       if (draws_entropy(*problem.policy)) got.numbers.entropy = wanted.numbers.entropy;
-      expect_same(got, wanted, tolerance, concat(name_of(set), ", seed ", seed));
+      expect_same(got, wanted, tolerance);
     }
   }
 }

@@ -119,55 +119,58 @@ class Problem {
 
 TEST(FusedPpoTest, LossAndGradientsOfRandomShapesAreThoseOfAutograd) {
   double clipped = 0;
-  for (int seed = 0; seed < 48; ++seed) {
+  for (int seed = 0; seed < testing::problems(48); ++seed) {
+    SCOPED_TRACE(concat("seed ", seed));
     Problem problem(seed);
     PpoSums wanted_sums, sums;
     std::vector<torch::Tensor> wanted;
     const double wanted_loss = problem.define(wanted_sums, wanted);
     const learner::WrittenLoss loss = problem.fuse<double>(InstructionSet::kPortable, sums);
-    EXPECT_NEAR(loss.loss, wanted_loss, 1e-10 * std::max(1.0, std::abs(wanted_loss))) << "seed " << seed;
+    EXPECT_NEAR(loss.loss, wanted_loss, 1e-10 * std::max(1.0, std::abs(wanted_loss)));
     EXPECT_EQ(loss.weight, wanted_sums.rows);
     testing::expect_near(sums, wanted_sums);
     const std::vector<torch::Tensor> parameters = problem.policy->parameters();
     for (std::size_t i = 0; i < wanted.size(); ++i)
-      EXPECT_LT(difference(parameters[i].grad(), wanted[i]), 1e-10) << "parameter " << i << ", seed " << seed;
+      EXPECT_LT(difference(parameters[i].grad(), wanted[i]), 1e-10) << "parameter " << i;
     clipped += wanted_sums.clip_fraction;
   }
   EXPECT_GT(clipped, 0) << "the clipped branch is part of the test";
 }
 
 TEST(FusedPpoTest, EveryInstructionSetIsWithinTheRoundingOfFloat32) {
-  for (const auto set : {InstructionSet::kPortable, InstructionSet::kAvx2, InstructionSet::kAvx512}) {
-    if (set > detect_instruction_set()) continue;
-    for (int seed = 0; seed < 24; ++seed) {
-      Problem problem(seed);
-      if (draws_entropy(*problem.policy)) problem.options.entropy_coef = 0;
-      PpoSums wanted_sums, sums;
-      std::vector<torch::Tensor> wanted;
-      const double wanted_loss = problem.define(wanted_sums, wanted);
+  for (int seed = 0; seed < testing::problems(24); ++seed) {
+    Problem problem(seed);
+    if (draws_entropy(*problem.policy)) problem.options.entropy_coef = 0;
+    PpoSums wanted_sums;
+    std::vector<torch::Tensor> wanted;
+    const double wanted_loss = problem.define(wanted_sums, wanted);
+    for (const auto set : {InstructionSet::kPortable, InstructionSet::kAvx2, InstructionSet::kAvx512}) {
+      if (set > detect_instruction_set()) continue;
+      SCOPED_TRACE(concat(name_of(set), ", seed ", seed));
+      PpoSums sums;
       const learner::WrittenLoss loss = problem.fuse<float>(set, sums);
       if (draws_entropy(*problem.policy)) sums.entropy = wanted_sums.entropy;
-      EXPECT_NEAR(loss.loss, wanted_loss, 3e-5 * std::max(1.0, std::abs(wanted_loss))) << "seed " << seed;
+      EXPECT_NEAR(loss.loss, wanted_loss, 3e-5 * std::max(1.0, std::abs(wanted_loss)));
       testing::expect_near(sums, wanted_sums);
       const std::vector<torch::Tensor> parameters = problem.policy->parameters();
       for (std::size_t i = 0; i < wanted.size(); ++i)
-        EXPECT_LT(difference(parameters[i].grad(), wanted[i]), 1e-4)
-            << name_of(set) << ", parameter " << i << ", seed " << seed;
+        EXPECT_LT(difference(parameters[i].grad(), wanted[i]), 1e-4) << "parameter " << i;
     }
   }
 }
 
 TEST(PpoLossInOnePassTest, LossSumsAndGradientsAreThoseOfTheDefinition) {
-  for (int seed = 0; seed < 48; ++seed) {
+  for (int seed = 0; seed < testing::problems(48); ++seed) {
+    SCOPED_TRACE(concat("seed ", seed));
     Problem problem(seed);
     PpoSums wanted_sums, sums;
     std::vector<torch::Tensor> wanted, got;
     const double wanted_loss = problem.differentiate(ppo_loss, wanted_sums, wanted);
     const double loss = problem.differentiate(ppo_loss_in_one_pass, sums, got);
-    EXPECT_NEAR(loss, wanted_loss, 1e-5 * std::max(1.0, std::abs(wanted_loss))) << "seed " << seed;
+    EXPECT_NEAR(loss, wanted_loss, 1e-5 * std::max(1.0, std::abs(wanted_loss)));
     testing::expect_near(sums, wanted_sums);
     for (std::size_t i = 0; i < wanted.size(); ++i)
-      EXPECT_LT(difference(got[i], wanted[i].to(torch::kDouble)), 2e-5) << "parameter " << i << ", seed " << seed;
+      EXPECT_LT(difference(got[i], wanted[i].to(torch::kDouble)), 2e-5) << "parameter " << i;
   }
 }
 

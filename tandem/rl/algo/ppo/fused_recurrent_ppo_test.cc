@@ -109,35 +109,37 @@ class SequenceProblem {
 };
 
 TEST(FusedRecurrentPpoTest, LossAndGradientsOfRandomShapesAreThoseOfAutograd) {
-  for (int seed = 0; seed < 60; ++seed) {
+  for (int seed = 0; seed < testing::problems(60); ++seed) {
+    SCOPED_TRACE(concat("seed ", seed));
     SequenceProblem problem(seed);
     PpoSums wanted_sums, sums;
     std::vector<torch::Tensor> wanted;
     const double wanted_loss = problem.define(wanted_sums, wanted);
     const learner::WrittenLoss loss = problem.fuse<double>(InstructionSet::kPortable, sums);
-    EXPECT_NEAR(loss.loss, wanted_loss, 1e-10 * std::max(1.0, std::abs(wanted_loss))) << "seed " << seed;
+    EXPECT_NEAR(loss.loss, wanted_loss, 1e-10 * std::max(1.0, std::abs(wanted_loss)));
     EXPECT_EQ(loss.weight, wanted_sums.rows);
     testing::expect_near(sums, wanted_sums);
     const std::vector<torch::Tensor> parameters = problem.policy->parameters();
     for (std::size_t i = 0; i < wanted.size(); ++i)
-      EXPECT_LT(difference(parameters[i].grad(), wanted[i]), 1e-10) << "parameter " << i << ", seed " << seed;
+      EXPECT_LT(difference(parameters[i].grad(), wanted[i]), 1e-10) << "parameter " << i;
   }
 }
 
 TEST(FusedRecurrentPpoTest, EveryInstructionSetIsWithinTheRoundingOfFloat32) {
-  for (const auto set : {InstructionSet::kPortable, InstructionSet::kAvx2, InstructionSet::kAvx512}) {
-    if (set > detect_instruction_set()) continue;
-    for (int seed = 0; seed < 24; ++seed) {
-      SequenceProblem problem(seed);
-      PpoSums wanted_sums, sums;
-      std::vector<torch::Tensor> wanted;
-      const double wanted_loss = problem.define(wanted_sums, wanted);
+  for (int seed = 0; seed < testing::problems(24); ++seed) {
+    SequenceProblem problem(seed);
+    PpoSums wanted_sums;
+    std::vector<torch::Tensor> wanted;
+    const double wanted_loss = problem.define(wanted_sums, wanted);
+    for (const auto set : {InstructionSet::kPortable, InstructionSet::kAvx2, InstructionSet::kAvx512}) {
+      if (set > detect_instruction_set()) continue;
+      SCOPED_TRACE(concat(name_of(set), ", seed ", seed));
+      PpoSums sums;
       const learner::WrittenLoss loss = problem.fuse<float>(set, sums);
-      EXPECT_NEAR(loss.loss, wanted_loss, 3e-5 * std::max(1.0, std::abs(wanted_loss))) << "seed " << seed;
+      EXPECT_NEAR(loss.loss, wanted_loss, 3e-5 * std::max(1.0, std::abs(wanted_loss)));
       const std::vector<torch::Tensor> parameters = problem.policy->parameters();
       for (std::size_t i = 0; i < wanted.size(); ++i)
-        EXPECT_LT(difference(parameters[i].grad(), wanted[i]), 3e-4)
-            << name_of(set) << ", parameter " << i << ", seed " << seed;
+        EXPECT_LT(difference(parameters[i].grad(), wanted[i]), 3e-4) << "parameter " << i;
     }
   }
 }
