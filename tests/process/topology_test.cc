@@ -1,9 +1,12 @@
 // The same shards give the same bits, on whatever number of replicas they are trained.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <string>
 
+#include "tandem/base/atomic_file.h"
 #include "tandem/base/testing/temporary_folder.h"
 #include "training.h"
 
@@ -36,6 +39,31 @@ TEST(TopologyTest, DevicesByTheMachineHaveTheSameStateAloneAndOnRanks) {
     EXPECT_EQ(summary_of(scratch / ranks).at("shards").as_int64(), 4);
   }
   EXPECT_EQ(state_of(scratch / "1"), state_of(scratch / "2"));
+}
+
+// Of those that this process may use.
+void bind_to_one_core() {
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(::sched_getcpu(), &one);
+  (void)::sched_setaffinity(0, sizeof(one), &one);
+}
+
+TEST(TopologyTest, OnOneCoreAReplicaLearnsForAllUnlessTheirNumberDecidesTheNumbers) {
+  const TemporaryFolder scratch;
+  const auto on_one_core = [](Command training) {
+    training.prepare = bind_to_one_core;
+    expect_success(training);
+  };
+  const auto one = scratch / "one", two = scratch / "two";
+  on_one_core(train(cartpole(), one, "cpu:2"));
+  EXPECT_EQ(state_of(one), uninterrupted_state(cartpole()));
+  EXPECT_EQ(summary_of(one).at("replicas").as_array().size(), 1u);
+  EXPECT_THAT(read_file(one / "log.txt"),
+              ::testing::HasSubstr("devices: cpu:2 is one replica here, since this process may use 1 core"));
+  on_one_core(under_strategy("local_steps", train(with_steps(cartpole(), 1024), two, "cpu:2")));
+  EXPECT_EQ(summary_of(two).at("replicas").as_array().size(), 2u);
+  EXPECT_THAT(read_file(two / "log.txt"), ::testing::Not(::testing::HasSubstr("one replica here")));
 }
 
 TEST(TopologyTest, AnotherSeedHasAnotherState) {

@@ -34,6 +34,13 @@ rl::PolicyFactory actor_critic_factory(const PolicySettings& settings) {
 
 }  // namespace
 
+std::vector<c10::Device> replica_devices(const TrainOptions& options, int cores) {
+  std::vector<c10::Device> devices = device::parse_device_set(options.devices);
+  const bool have_same_bits = sync::is_lockstep(options.strategy) && options.rng == Rng::kShards;
+  if (cores == 1 && have_same_bits && devices.front().is_cpu()) devices.resize(1, devices.front());
+  return devices;
+}
+
 // Three strategies have options of their own; the others are fully described by their kind.
 sync::StrategyOptions strategy_options(const TrainOptions& options) {
   if (options.strategy == sync::StrategyKind::kAsynchronous) return options.asynchronous;

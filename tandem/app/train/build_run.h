@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tandem/app/config/algorithm.h"
+#include "tandem/concurrency/cores.h"
 #include "tandem/device/device_set.h"
 #include "tandem/model/shard_random.h"
 #include "tandem/rl/algo/run_setup.h"
@@ -42,6 +43,11 @@ namespace tandem::app {
 /// initial weights from the generator that it is given.
 [[nodiscard]] rl::PolicyFactory policy_factory(const TrainOptions& options, const PolicySettings& settings);
 
+/// The devices of this process's replicas, one each: those of the options, or one in their place where the process may
+/// use `cores` = 1. On one core, replicas would take turns, and each would make the whole update; one that learns for
+/// all shards has the same bits sooner. Where the number of replicas decides the bits, and on CUDA devices, it stays.
+[[nodiscard]] std::vector<c10::Device> replica_devices(const TrainOptions& options, int cores);
+
 /// Only the options of the chosen strategy are taken over.
 [[nodiscard]] sync::StrategyOptions strategy_options(const TrainOptions& options);
 
@@ -69,8 +75,9 @@ Setup setup_for(const RunPlan& plan) {
   setup.ranks = plan.ranks;
   setup.seed = static_cast<std::uint64_t>(options.seed);
   setup.total_steps = options.total_steps;
-  setup.devices = device::parse_device_set(options.devices);
-  setup.shards = static_cast<int>(options.shards.value_or(static_cast<std::int64_t>(setup.devices.size())));
+  setup.devices = replica_devices(options, usable_cores().whole());
+  const auto replicas = static_cast<std::int64_t>(device::parse_device_set(options.devices).size());
+  setup.shards = static_cast<int>(options.shards.value_or(replicas));
   setup.strategy = strategy_options(options);
   setup.gradient_check = options.gradient_check;
   setup.actor.noise_hold_steps = static_cast<int>(options.policy.sde_sample_freq);

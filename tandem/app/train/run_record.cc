@@ -14,12 +14,15 @@
 #include "tandem/app/plot/run_picture.h"
 #include "tandem/app/run/quantity_text.h"
 #include "tandem/app/run/run_status.h"
+#include "tandem/app/train/build_run.h"
 #include "tandem/app/train/evaluate.h"
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/clock.h"
 #include "tandem/base/json_reader.h"
 #include "tandem/base/process.h"
 #include "tandem/base/text.h"
+#include "tandem/concurrency/cores.h"
+#include "tandem/device/device_set.h"
 #include "tandem/metrics/jsonl_sink.h"
 #include "tandem/metrics/sink.h"
 #include "tandem/metrics/tensorboard_sink.h"
@@ -85,6 +88,9 @@ void RunRecord::begin() {
   place_.log.info(concat(options_.env, ": ", counted(run_.replicas(), "replica"), " on ", options_.devices,
                          run_.ranks().size() > 1 ? concat(" of each of ", run_.ranks().size(), " ranks") : "", ", ",
                          counted(run_.shards(), "shard"), "; ", batch));
+  if (replica_devices(options_, usable_cores().whole()).size() < device::parse_device_set(options_.devices).size())
+    place_.log.info(concat("devices: ", options_.devices, " is one replica here, since this process may use ",
+                           usable_cores().describe(), ": the same bits, sooner"));
   if (run_.replicas() > 1) place_.progress.say(concat(run_.replicas(), " replicas: ", batch));
   place_.log.info(run_.gradients_by());
   const std::string why = run_.why_numbers_differ();
