@@ -23,9 +23,9 @@ endif()
 add_library(tandem_testing INTERFACE)
 target_link_libraries(tandem_testing INTERFACE tandem_warnings tandem_quick_build GTest::gmock GTest::gtest_main)
 
-# tandem_discover_tests(TARGET LABELS unit...): every suite of a GoogleTest program as a test of its own, so that one
-# that crashes takes no other suite with it. Tests that start programs themselves are found one by one instead
-# (gtest_discover_tests).
+# tandem_discover_tests(TARGET LABELS unit...): the suites of a GoogleTest program by eights as tests, so that one that
+# crashes takes few other suites with it (AddTestSuites.cmake). Tests that start programs themselves are found one by
+# one instead (gtest_discover_tests).
 #
 # ctest begins with those of the highest COST, so that no long one is left when the others are done: 100 for whole
 # programs, 50 for processes, and for units the more the higher the layer.
