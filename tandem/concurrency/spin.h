@@ -179,14 +179,14 @@ class Patience {
   Clock::time_point began_{};
 };
 
-/// The patience of each of `members` threads or ranks that do the same work and wait for each other. Where they cannot
-/// all compute at the same time, a waiter gives its core to the next one: a switch takes a microsecond, a wake-up many.
-[[nodiscard]] inline Patience patience_among(int members, int cores) {
-  if (members <= cores) return Patience(SpinBudget{std::chrono::microseconds(50)});
+/// The patience of each of `members` threads or ranks that do the same work and wait for each other. Where they have no
+/// core each, a waiter gives its core to the next one: a switch takes a microsecond, a wake-up many. Where they have,
+/// and a quota leaves them less time than cores, a waiter sleeps at once: what it spends on looking, the others lack.
+[[nodiscard]] inline Patience patience_among(int members, const UsableCores& cores) {
+  if (members <= cores.whole()) return Patience(SpinBudget{std::chrono::microseconds(50)});
+  if (members <= cores.bound) return Patience(SpinBudget{});
   return Patience(SpinBudget{std::chrono::microseconds(20)}, Between::kYield);
 }
-[[nodiscard]] inline Patience patience_among(int members) {
-  return patience_among(members, usable_cores_at_start().whole());
-}
+[[nodiscard]] inline Patience patience_among(int members) { return patience_among(members, usable_cores_at_start()); }
 
 }  // namespace tandem

@@ -261,10 +261,10 @@ struct ControlBlock {
     return is_first;
   }
 
-  /// How many of the ranks can compute at the same time, the same answer on all of them. The cores of all ranks count
-  /// together, since ranks that are bound to one core each see only their own. Their quota of time is one for all, as
-  /// the ranks of a host are in one container.
-  [[nodiscard]] int whole_cores() {
+  /// What the ranks may use together, the same answer on all of them. The cores of all ranks count together, since
+  /// ranks that are bound to one core each see only their own. Their quota of time is one for all, as the ranks of a
+  /// host are in one container.
+  [[nodiscard]] UsableCores usable_cores() {
     cpu_set_t cores;
     CPU_ZERO(&cores);
     UsableCores usable;
@@ -273,7 +273,7 @@ struct ControlBlock {
       usable.quota = std::min(usable.quota, rank(each).quota);
     }
     usable.bound = CPU_COUNT(&cores);
-    return usable.whole();
+    return usable;
   }
 
   /// The number of bytes that a group of `ranks` ranks needs.

@@ -19,11 +19,11 @@ TEST(ControlBlockTest, CoresOfAllRanksCountTogetherAndTheirQuotaOnce) {
     CPU_SET(rank, &control.rank(rank).cores);  // each is bound to one
     control.rank(rank).quota = std::numeric_limits<double>::infinity();
   }
-  EXPECT_EQ(control.whole_cores(), 3);
+  EXPECT_EQ(control.usable_cores().whole(), 3);
   for (int rank = 0; rank < kRanks; ++rank) control.rank(rank).quota = 1.5;
-  EXPECT_EQ(control.whole_cores(), 2);
+  EXPECT_EQ(control.usable_cores().whole(), 2);
   control.rank(1).quota = 0.5;
-  EXPECT_EQ(control.whole_cores(), 1);
+  EXPECT_EQ(control.usable_cores().whole(), 1);
 }
 
 }  // namespace
