@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "tandem/model/init.h"
+#include "tandem/rl/policy/acting_net.h"
 #include "tandem/rl/policy/names.h"
 
 namespace tandem::rl {
@@ -183,6 +184,12 @@ PolicyScript MlpPolicy::script() const {
   if (log_std_.defined()) text += "    parameters.append(self.log_std)\n";
   text += "    return (parameters, v.squeeze(-1))\n";
   return {.source = std::move(text), .constants = std::move(features.constants)};
+}
+
+ActingNet MlpPolicy::acting_net() const {
+  ActingNet net(*encoder_);
+  (void)net.add(*actor_, trunk_ ? net.add(*trunk_, 0) : 0);
+  return net;
 }
 
 PolicyFactory mlp_policy_factory(MlpPolicyOptions options) {

@@ -127,6 +127,7 @@ class MlpPolicy final : public ActorCritic {
 
   PolicyOutput forward(const Observation& observation) override;
   [[nodiscard]] PolicyScript script() const override;
+  [[nodiscard]] ActingNet acting_net() const override;
 
   [[nodiscard]] const MlpPolicyOptions& options() const { return options_; }
   [[nodiscard]] bool has_torso() const { return encoder_->has_torso(); }

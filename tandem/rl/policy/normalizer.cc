@@ -144,13 +144,15 @@ void Normalizers::for_each_in_use(Self& self, const Work& work) {
   if (self.options_.rewards) work("discounted_return", self.moments_.discounted_return);
 }
 
+std::pair<at::Tensor, at::Tensor> Normalizers::mean_and_inverse_std(std::size_t leaf) const {
+  if (is_wide_[leaf])
+    return {at::tensor(wide_mean_[leaf], at::kDouble), at::tensor(wide_inverse_std_[leaf], at::kDouble)};
+  return {at::tensor(mean_[leaf]), at::tensor(inverse_std_[leaf])};
+}
+
 std::pair<at::Tensor, at::Tensor> Normalizers::mean_and_std(std::size_t leaf) const {
-  if (is_wide_[leaf]) {
-    const at::Tensor inverse = at::tensor(wide_inverse_std_[leaf], at::kDouble);
-    return {at::tensor(wide_mean_[leaf], at::kDouble), inverse.reciprocal()};
-  }
-  const at::Tensor inverse = at::tensor(inverse_std_[leaf]);
-  return {at::tensor(mean_[leaf]), inverse.reciprocal()};
+  const auto [mean, inverse] = mean_and_inverse_std(leaf);
+  return {mean, inverse.reciprocal()};
 }
 
 // One tensor a leaf and one for the return, where they are in use.

@@ -102,6 +102,8 @@ class Normalizers {
   [[nodiscard]] bool is_wide(std::size_t leaf) const { return is_wide_[leaf]; }
   /// Mean and standard deviation (with epsilon) of a leaf, for exporting: as float32, or as float64 of a leaf of that.
   [[nodiscard]] std::pair<at::Tensor, at::Tensor> mean_and_std(std::size_t leaf) const;
+  /// The mean, and the number that normalize() multiplies by, to the bit: the inverse of that deviation.
+  [[nodiscard]] std::pair<at::Tensor, at::Tensor> mean_and_inverse_std(std::size_t leaf) const;
 
   /// state() copies all moments, by name, as float64. load() takes them back; it throws CheckpointError naming what is
   /// missing or of another size.

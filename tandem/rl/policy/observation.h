@@ -76,24 +76,27 @@ class FlatFeatures {
   };
   [[nodiscard]] Script script() const;
 
- private:
-  // One leaf and its features, which lie at begin .. begin + features - 1 of a row.
+  /// One leaf and its features, which lie at begin .. begin + features - 1 of a row.
   struct Part {
     Leaf leaf;
-    // Elements of the leaf.
+    /// Elements of the leaf.
     std::int64_t count = 0;
     std::int64_t begin = 0, features = 0;
-    // For uint8, by element: the feature is (x - low) * scale.
+    /// For uint8, by element: the feature is (x - low) * scale.
     std::vector<float> low = {}, scale = {};
-    // For int64, by element: its lowest value, the number of its options, and its first feature within the part.
+    /// For int64, by element: its lowest value, the number of its options, and its first feature within the part.
     std::vector<std::int64_t> first = {}, options = {}, offset = {};
   };
+  /// By leaf, for code that encodes by itself.
+  [[nodiscard]] const std::vector<Part>& parts() const { return parts_; }
+
+ private:
   // The features of one leaf, as a tensor; and of one row of it, as numbers.
   [[nodiscard]] at::Tensor encode_part(const Part& part, const at::Tensor& leaf) const;
   void encode_row(const Part& part, const std::byte* row, float* out) const;
 
   Spec spec_;  // as policies see it
-  // By leaf, in the order of the spec.
+  // In the order of the spec.
   std::vector<Part> parts_;
   std::int64_t size_ = 0;
   bool identity_ = false;

@@ -4,6 +4,7 @@
 
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
+#include "tandem/rl/policy/acting_net.h"
 
 namespace tandem::rl {
 namespace {
@@ -37,6 +38,13 @@ PolicyScript ActorCritic::script() const {
       "this policy cannot be exported to TorchScript: its class does not override ActorCritic::script(), which returns "
       "the source of `def policy(self, observation: List[Tensor]) -> Tuple[List[Tensor], Tensor]`; export the weights "
       "alone as .safetensors instead, or override it");
+}
+
+ActingNet ActorCritic::acting_net() const {
+  throw ConfigError(
+      "this policy cannot be exported to ONNX or C++: its class does not override ActorCritic::acting_net(), which "
+      "lists "
+      "what it computes; export it as .pt, for which script() is enough, or its weights as .safetensors");
 }
 
 PolicyOutput map_rows(const PolicyOutput& output, std::int64_t rows,

@@ -34,6 +34,8 @@
 
 namespace tandem::rl {
 
+class ActingNet;
+
 /// The result of forward() for B rows.
 struct PolicyOutput {
   /// The tensors that ActionFamily lists for the policy's family.
@@ -87,6 +89,9 @@ class ActorCritic : public torch::nn::Module {
 
   /// forward() in TorchScript, for policy_export.h. The default throws ConfigError saying to override this.
   [[nodiscard]] virtual PolicyScript script() const;
+  /// The way from an observation to the first action parameter as a list of operations (acting_net.h), for exports to
+  /// ONNX and C++. The default throws ConfigError saying what can be exported instead.
+  [[nodiscard]] virtual ActingNet acting_net() const;
 
   /// The spec that it was made for, as_policies_see() it, and the family.
   [[nodiscard]] const Spec& spec() const { return spec_; }

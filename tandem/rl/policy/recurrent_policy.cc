@@ -5,6 +5,7 @@
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
 #include "tandem/model/init.h"
+#include "tandem/rl/policy/acting_net.h"
 
 namespace tandem::rl {
 namespace {
@@ -143,7 +144,17 @@ SequenceOutput RecurrentPolicy::forward_sequences(const SequenceInput& input) {
 PolicyScript RecurrentPolicy::script() const {
   throw ConfigError(
       "a recurrent policy cannot be exported to TorchScript, whose policy() has no place for what it remembers; export "
-      "the weights alone as .safetensors instead");
+      "it as .onnx or .h, which have one, or the weights alone as .safetensors");
+}
+
+ActingNet RecurrentPolicy::acting_net() const {
+  const RecurrentBranch& branch = *branches_.front();
+  ActingNet net(*encoder_);
+  const std::size_t hidden = net.add(*branch.mlp, 0);
+  const std::size_t output =
+      net.add({.kind = ActingStep::Kind::kRemember, .in = hidden, .cell = branch.cell.get()}, branch.cell->size());
+  (void)net.add(*action_head_, output);
+  return net;
 }
 
 PolicyFactory recurrent_policy_factory(RecurrentPolicyOptions options) {

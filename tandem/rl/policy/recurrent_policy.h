@@ -96,6 +96,8 @@ class RecurrentPolicy final : public RecurrentActorCritic {
   SequenceOutput forward_sequences(const SequenceInput& input) override;
   /// Throws ConfigError: TorchScript's policy() has no place for a state.
   [[nodiscard]] PolicyScript script() const override;
+  /// The actor's branch alone: what the critic remembers decides no action.
+  [[nodiscard]] ActingNet acting_net() const override;
 
   // Its parts, for code that computes forward_sequences() by itself.
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tandem/base/text.h"
+#include "tandem/rl/policy/acting_net.h"
 
 namespace tandem::rl {
 
@@ -76,6 +77,23 @@ FlatFeatures::Script ReturnNetwork::script(const std::string& name) const {
   return all;
 }
 
+// Noisy layers have their means.
+ActingNet ReturnNetwork::acting_net() const {
+  ActingNet net(*encoder_);
+  std::size_t returns = net.add(*net_, 0);
+  if (advantage_) {
+    const std::size_t advantage = net.add(*advantage_, 0);
+    returns = net.add({.kind = ActingStep::Kind::kDuel, .in = returns, .also = advantage, .count = actions_},
+                      net.size(advantage));
+  }
+  if (options_.returns == DqnReturn::kCategorical) {
+    (void)net.add({.kind = ActingStep::Kind::kExpect, .in = returns, .support = support_, .count = actions_}, actions_);
+  } else if (options_.returns == DqnReturn::kQuantiles) {
+    (void)net.add({.kind = ActingStep::Kind::kAverage, .in = returns, .count = actions_}, actions_);
+  }
+  return net;
+}
+
 DqnPolicy::DqnPolicy(const Spec& spec, const NetworkOptions& networks, const DqnOptions& options,
                      at::Generator generator)
     : ActorCritic(spec, ActionFamily::kCategorical),
@@ -92,5 +110,7 @@ PolicyScript DqnPolicy::script() const {
                     network.statements + "    return ([q], q.amax(1))\n",
           .constants = std::move(network.constants)};
 }
+
+ActingNet DqnPolicy::acting_net() const { return network_->acting_net(); }
 
 }  // namespace tandem::rl

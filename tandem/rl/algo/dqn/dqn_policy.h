@@ -51,6 +51,8 @@ class ReturnNetwork final : public torch::nn::Module {
   /// TorchScript statements that compute `q` [B, actions] from `observation`; self calls this module `name`, and the
   /// support is among the constants.
   [[nodiscard]] FlatFeatures::Script script(const std::string& name) const;
+  /// The way from an observation to the mean of the return of each action.
+  [[nodiscard]] ActingNet acting_net() const;
 
  private:
   const DqnOptions options_;
@@ -69,6 +71,7 @@ class DqnPolicy final : public ActorCritic {
 
   PolicyOutput forward(const Observation& observation) override;
   [[nodiscard]] PolicyScript script() const override;
+  [[nodiscard]] ActingNet acting_net() const override;
   [[nodiscard]] ReturnNetwork& network() { return *network_; }
 
  private:

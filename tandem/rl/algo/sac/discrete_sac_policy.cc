@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tandem/base/text.h"
+#include "tandem/rl/policy/acting_net.h"
 
 namespace tandem::rl {
 
@@ -49,6 +50,12 @@ PolicyScript DiscreteSacPolicy::script() const {
   }
   text += "    return ([x], least.gather(1, torch.argmax(x, 1, True)).squeeze(1))\n";
   return {.source = std::move(text), .constants = std::move(actor.constants)};
+}
+
+ActingNet DiscreteSacPolicy::acting_net() const {
+  ActingNet net(actor_->encoder());
+  (void)net.add(actor_->net(), 0);
+  return net;
 }
 
 }  // namespace tandem::rl

@@ -43,6 +43,7 @@ class DiscreteSacPolicy final : public ActorCritic {
   /// Logits, and the least value of the critics.
   PolicyOutput forward(const Observation& observation) override;
   [[nodiscard]] PolicyScript script() const override;
+  [[nodiscard]] ActingNet acting_net() const override;
 
   /// The parts, for what learns them. They are the policy's.
   [[nodiscard]] ObservationNetwork& actor() { return *actor_; }

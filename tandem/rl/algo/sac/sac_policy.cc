@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "tandem/base/text.h"
+#include "tandem/rl/policy/acting_net.h"
 
 namespace tandem::rl {
 
@@ -42,6 +43,15 @@ PolicyScript SacPolicy::script() const {
   text += critics_->least_script("critics", "torch.tanh(mean)");
   text += "    return ([mean, log_std], value.squeeze(-1))\n";
   return {.source = std::move(text), .constants = std::move(actor.constants)};
+}
+
+// The logarithms of deviations, the second half of what the network tells, decide nothing about the mode.
+ActingNet SacPolicy::acting_net() const {
+  ActingNet net(actor_->encoder());
+  const std::size_t head = net.add(actor_->net(), 0);
+  const std::int64_t size = action_elements(spec().action);
+  (void)net.add({.kind = ActingStep::Kind::kTakeFirst, .in = head, .count = size}, size);
+  return net;
 }
 
 }  // namespace tandem::rl

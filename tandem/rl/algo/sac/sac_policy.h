@@ -27,6 +27,7 @@ class SacPolicy final : public ActorCritic {
   /// Mean and log_std before tanh, and the least value of the critics.
   PolicyOutput forward(const Observation& observation) override;
   [[nodiscard]] PolicyScript script() const override;
+  [[nodiscard]] ActingNet acting_net() const override;
 
   /// The distribution over actions, before bounds.
   [[nodiscard]] model::SquashedNormal actions(const Observation& observation);

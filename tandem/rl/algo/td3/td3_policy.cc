@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "tandem/base/text.h"
+#include "tandem/rl/policy/acting_net.h"
 
 namespace tandem::rl {
 
@@ -34,6 +35,13 @@ PolicyScript Td3Policy::script() const {
   text += critics_->least_script("critics", "action");
   text += "    return ([action, self.log_std], value.squeeze(-1))\n";
   return {.source = std::move(text), .constants = std::move(actor.constants)};
+}
+
+ActingNet Td3Policy::acting_net() const {
+  ActingNet net(actor_->encoder());
+  const std::size_t head = net.add(actor_->net(), 0);
+  (void)net.add({.kind = ActingStep::Kind::kSquash, .in = head}, net.size(head));
+  return net;
 }
 
 }  // namespace tandem::rl

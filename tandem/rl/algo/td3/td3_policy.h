@@ -26,6 +26,7 @@ class Td3Policy final : public ActorCritic {
   /// The action and the logarithm of the deviation around it, and the least value of the critics.
   PolicyOutput forward(const Observation& observation) override;
   [[nodiscard]] PolicyScript script() const override;
+  [[nodiscard]] ActingNet acting_net() const override;
 
   /// The actor's action, [B, size] within -1 .. 1.
   [[nodiscard]] at::Tensor action(const Observation& observation) { return at::tanh(actor_->forward(observation)); }
