@@ -204,15 +204,16 @@ class CommandLine {
   }
 
   void add_export() {
-    CLI::App& command =
-        add("export", "Writes the trained policy for use elsewhere.", "tandem export runs/pole -o policy.pt");
+    CLI::App& command = add("export", "Writes a policy for elsewhere.", "tandem export runs/pole -o policy.onnx");
     add_source(command);
-    command.add_option("-o,--output", output_file_, "policy.pt (TorchScript, for torch.jit.load) or .safetensors.")
-        ->required()
-        ->type_name("FILE");
+    command.add_option("-o,--output", output_file_, ".onnx, .h, .pt or .safetensors.")->required()->type_name("FILE");
     command.add_option("--policy", name_, "Which, of a run with several agents.")->type_name("NAME");
+    command.add_flag("--check", check_export_, "Runs the file and compares its actions with the policy's.");
     add_code(command);
-    reads(command, [this](Faults&) { return ExportCommand{source_, output_file_, code(), name_}; });
+    reads(command, [this](Faults&) {
+      const auto after = check_export_ ? AfterExport::kCheck : AfterExport::kNothing;
+      return ExportCommand{source_, output_file_, code(), name_, after};
+    });
   }
 
   void add_launch() {
@@ -384,7 +385,7 @@ class CommandLine {
   std::int64_t seeds_ = 1;
   std::string config_, source_, output_file_, name_, python_;
   std::vector<std::string> runs_, plugins_;
-  bool json_ = false, once_ = false;
+  bool json_ = false, once_ = false, check_export_ = false;
   std::vector<std::string> arguments_;  // of the program, without those of a command to launch
   FieldFlags field_flags_;
   std::deque<OptionFlags> option_flags_;

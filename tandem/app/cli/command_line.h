@@ -91,11 +91,14 @@ struct PlotCommand {
 };
 /// The suffix of `policy` decides what is written: .pt also writes the weights beside it, .safetensors the weights
 /// alone.
+/// What is done with the file behind its writing: kCheck runs it beside the policy.
+enum class AfterExport { kNothing, kCheck };
 struct ExportCommand {
   std::filesystem::path source;  // a run folder, or a checkpoint
   std::filesystem::path policy;
   NamedCode code = {};
   std::string name = {};  // of the policy, where the run has several
+  AfterExport after = AfterExport::kNothing;
 };
 /// Plays an environment and tells what is wrong with it.
 struct CheckCommand {

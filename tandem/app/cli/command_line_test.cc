@@ -171,6 +171,8 @@ TEST(CommandLineTest, TheOtherCommandsTakeTheirPaths) {
   EXPECT_THAT(plot.runs, ElementsAre("runs/a", "runs/b"));
   EXPECT_EQ(plot.picture, "c.svg");
   EXPECT_EQ(read<ExportCommand>({"export", "runs/a", "-o", "p.pt"}).policy, "p.pt");
+  EXPECT_EQ(read<ExportCommand>({"export", "runs/a", "-o", "p.pt"}).after, AfterExport::kNothing);
+  EXPECT_EQ(read<ExportCommand>({"export", "runs/a", "-o", "p.h", "--check"}).after, AfterExport::kCheck);
   EXPECT_EQ(read<EnvsCommand>({"envs"}).name, std::nullopt);
   EXPECT_EQ(read<EnvsCommand>({"envs", "X-v0", "--json"}).name, "X-v0");
   EXPECT_THAT(read<EnvsCommand>({"envs", "X-v0", "--env-option", "a=1"}).env_options, ElementsAre("a=1"));

@@ -17,7 +17,6 @@
 #include "tandem/model/state_hash.h"
 #include "tandem/rl/algo/run_parts.h"
 #include "tandem/rl/policy/actor/actor.h"
-#include "tandem/rl/rollout/agent_rows.h"
 
 namespace tandem::app {
 namespace {
@@ -46,6 +45,7 @@ TrainedPolicy load(const learner::ReadPart& read_part, const TrainOptions& optio
 
 // One policy and what its agents see and do.
 struct Seat {
+  std::string name;
   TrainedPolicy trained;
   std::vector<std::size_t> agents;
   rl::AgentRows now;
@@ -136,6 +136,7 @@ class Player {
       now.show(&seat.trained.normalizers);
       now.act(*seat.actor);
       now.to_bounds();
+      if (how_.on_decisions) how_.on_decisions(seat.name, now);
       for (std::size_t k = 0; k < seat.agents.size(); ++k) actions_[seat.agents[k]] = now.actions_of(k);
     }
     const KeptRounding kept;
@@ -230,8 +231,11 @@ Evaluation evaluate(const learner::ReadPart& read_part, const TrainOptions& opti
                       options.normalize.options().observations, state.defined() ? state.size(1) : 0);
     // The group of an environment with one agent does not say that it acts.
     if (entry == nullptr) std::ranges::fill(now.acts, std::uint8_t{1});
-    seats.push_back(
-        {.trained = std::move(trained), .agents = policy.agents, .now = std::move(now), .actor = std::move(actor)});
+    seats.push_back({.name = policy.name,
+                     .trained = std::move(trained),
+                     .agents = policy.agents,
+                     .now = std::move(now),
+                     .actor = std::move(actor)});
   }
   Player player(std::move(seats), environments, options.env, static_cast<int>(envs), how);
   for (const rl::Metric& metric : player.metrics()) result.metrics.push_back({.name = metric.name, .values = {}});

@@ -20,6 +20,7 @@
 #include "tandem/rl/policy/normalizer.h"
 #include "tandem/rl/policy/policy.h"
 #include "tandem/rl/policy/policy_options.h"
+#include "tandem/rl/rollout/agent_rows.h"
 
 namespace tandem::app {
 
@@ -79,7 +80,10 @@ struct EvaluationOptions {
   double progress = 1;
   /// Called after each step of all environments with the episodes that are through and the steps made so far.
   std::function<void(std::int64_t episodes, std::int64_t steps)> on_step = [](std::int64_t, std::int64_t) {};
-  /// Changes nothing in what is played. What its function, or on_step, throws ends the evaluation and passes unchanged.
+  /// Called with what a policy saw and decided, before the environments step; `policy`: its name.
+  std::function<void(const std::string& policy, const rl::AgentRows& rows)> on_decisions = {};
+  /// Changes nothing in what is played. What its function, on_decisions or on_step throw ends the evaluation and passes
+  /// unchanged.
   ShownEpisodes shown = {};
 };
 

@@ -38,6 +38,9 @@ class AgentRows : public ActedRows {
   std::vector<double> reward;                             // [rows]
   std::vector<std::uint8_t> acts, terminated, truncated;  // [rows]
 
+  /// By leaf [rows, ...]: what the env group wrote, which is what the policy sees unless that is normalised or
+  /// narrowed.
+  [[nodiscard]] const Observation& raw() const { return raw_; }
   [[nodiscard]] std::size_t rows() const { return acts.size(); }
   [[nodiscard]] bool ended(std::size_t row) const { return (terminated[row] | truncated[row]) != 0; }
 
