@@ -69,6 +69,20 @@ class ReadmeTest(unittest.TestCase):
             ended = self.epochs_of(*launched, os.environ["REAL_LOOP"], f"{folder}/parts.pt", "12")
             self.assertEqual(begun + ended, whole)
 
+    def test_the_robot_runs_what_is_exported(self):
+        if not os.environ["TANDEM"]:
+            self.skipTest("there is no program")
+        with tempfile.TemporaryDirectory() as folder:
+            run = f"{folder}/run"
+            tandem = lambda *words: subprocess.run([os.environ["TANDEM"], *words], capture_output=True, check=True)
+            tandem("train", "--env", "CartPole-v1", "--run-dir", run, "--total-steps", "2048")
+            tandem("export", run, "-o", f"{folder}/pole.h")
+            subprocess.run(
+                ["c++", "-std=c++11", "-O3", f"-I{folder}", HERE / "robot.cc", "-o", f"{folder}/robot"], check=True
+            )
+            done = subprocess.run([f"{folder}/robot"], capture_output=True, text=True, check=True)
+            self.assertRegex(done.stdout, r"^the pole stands at -?\d+\.\d+ rad$")
+
     def test_an_error_ends_the_tutorial_with_its_own_exit_code(self):
         wrong = {**os.environ, "RANK": "2", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
         for program in ("TUTORIAL_SEVERAL", "TUTORIAL_MORE"):
