@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "tandem/base/check.h"
+#include "tandem/base/text.h"
 #include "tandem/base/version.h"
 
 // The numbers of fields, by message, from onnx.proto3.
@@ -103,6 +104,8 @@ ProtobufMessage attribute_message(const OnnxGraph::Attribute& attribute) {
 }
 
 }  // namespace
+
+std::string OnnxGraph::next_name(const char* kind) { return concat("/", kind, "_", names_++); }
 
 void OnnxGraph::input(const std::string& name, at::ScalarType dtype, const std::vector<std::int64_t>& shape) {
   inputs_.message(graph_field::kInput, value_message(name, dtype, shape, "rows"));

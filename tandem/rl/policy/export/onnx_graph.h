@@ -56,7 +56,7 @@ class OnnxGraph {
 
  private:
   // No input or output has a slash in its name.
-  std::string next_name(const char* kind) { return "/" + std::string(kind) + "_" + std::to_string(names_++); }
+  std::string next_name(const char* kind);
 
   // Fields of the graph in the order of its definition, all of one kind in a message.
   ProtobufMessage nodes_, constants_, inputs_, outputs_;
