@@ -122,6 +122,19 @@ TEST_P(ObserverProgramTest, ASignalThatTheyRaiseStopsTheRunInOrder) {
   EXPECT_LE(summary_of("a").at("updates").as_int64(), 4);
 }
 
+TEST_P(ObserverProgramTest, TheirWishToStopEndsTheRunAfterTheUpdateInWhichItComes) {
+  double updates = 0;
+  const RunObserver stops{.on_update = [&](const Record& line) { updates = line.number("updates"); },
+                          .wants_stop = [&] { return updates == 3; }};
+  EXPECT_EQ(train("a", stops).code, 130);
+  EXPECT_EQ(summary_of("a").at("end").as_string(), "stopped");
+  EXPECT_EQ(summary_of("a").at("updates").as_int64(), 3);
+  EXPECT_THAT(read_file(folder / "a/log.txt"), HasSubstr("wants_stop(): the run stops after update 3"));
+  ASSERT_EQ(run_captured({"resume", folder / "a"}).code, 0);
+  ASSERT_EQ(train("b", {}).code, 0);
+  EXPECT_EQ(summary_of("a").at("state_sha256").as_string(), summary_of("b").at("state_sha256").as_string());
+}
+
 INSTANTIATE_TEST_SUITE_P(Algorithms, ObserverProgramTest, ::testing::Values("ppo", "impala"),
                          [](const auto& its) { return std::string(its.param); });
 

@@ -40,6 +40,9 @@ struct TrainCommand {
   ConfigSources sources;
   RanksAsked ranks = {};
   std::int64_t seeds = 1;  // runs, one after the other, that differ in their seed
+  /// Where the run's clock starts (wall_s): seconds after the process started. Not 0 where a process makes one run
+  /// after the other.
+  double clock_from = 0;
 };
 /// `flags` may name options that a resume may change; others are refused when the record is read.
 /// `run` is the folder of the run.
@@ -47,6 +50,8 @@ struct ResumeCommand {
   std::filesystem::path run;
   std::vector<Setting> flags;
   RanksAsked ranks = {};
+  /// As of TrainCommand.
+  double clock_from = 0;
 };
 template <>
 inline constexpr std::array kChoices<rl::Acting>{Choice{rl::Acting::kMode, "mode"},

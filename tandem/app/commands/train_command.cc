@@ -8,6 +8,7 @@
 #include "tandem/app/commands/faults.h"
 #include "tandem/app/commands/run_session.h"
 #include "tandem/app/commands/train_seeds.h"
+#include "tandem/app/run/program_name.h"
 #include "tandem/app/train/build_run.h"
 #include "tandem/app/train/warm_start.h"
 #include "tandem/base/error.h"
@@ -126,8 +127,10 @@ ExitCode run(const RanksAsked& asked, const std::vector<Setting>& flags, const O
   faults.collect([&] { survivors = check(*asked.count); });
   faults.raise();
 
-  // /proc/self/exe names this very program, also when it was found by PATH or is another main() than ours.
-  LaunchOptions options{.ranks = *asked.count, .command = {std::filesystem::read_symlink("/proc/self/exe").string()}};
+  LaunchOptions options{.ranks = *asked.count, .command = own_command()};
+  // By its name, which messages of the launcher show.
+  if (options.command.front() == "/proc/self/exe")
+    options.command.front() = std::filesystem::read_symlink(options.command.front()).string();
   // A launcher that ends all ranks at the first death leaves no survivors.
   if (survivors != Survivors::kEnd) options.on_death = OnDeath::kContinue;
   options.command.insert(options.command.end(), asked.arguments.begin(), asked.arguments.end());
@@ -144,7 +147,7 @@ ExitCode train_one(const TrainCommand& command, const OfProgram& program) {
 }  // namespace
 
 ExitCode run_command(const TrainCommand& command, const rl::EnvRegistry& environments, const RunObserver& observer) {
-  if (command.seeds == 1) return train_one(command, {environments, observer});
+  if (command.seeds == 1) return train_one(command, {environments, observer, command.clock_from});
   // The runs follow each other in this process, so each has a clock of its own: their times can be compared.
   return train_seeds(command, environments, [&](const TrainCommand& one) {
     return train_one(one, {environments, observer, seconds_since_process_start()});
@@ -154,7 +157,7 @@ ExitCode run_command(const TrainCommand& command, const rl::EnvRegistry& environ
 ExitCode run_command(const ResumeCommand& command, const rl::EnvRegistry& environments, const RunObserver& observer) {
   const Resumed resumed = resumed_by(command);
   return run(
-      command.ranks, command.flags, {environments, observer},
+      command.ranks, command.flags, {environments, observer, command.clock_from},
       [&](int ranks) { return check(resumed, environments, ranks); },
       [&](Leader& leader) { return go_on(resumed, leader); });
 }

@@ -131,6 +131,15 @@ class Option {
   [[nodiscard]] virtual bool is_absent() const = 0;
   /// Whether the field is a vector.
   [[nodiscard]] virtual bool is_list() const = 0;
+  /// Whether the field is an optional, which takes absent_word(), too. Such a field holds nothing, or a value of
+  /// value_type(); is_absent() says which of the two it is.
+  [[nodiscard]] virtual bool is_optional() const = 0;
+  /// The type of a value, or of each element of a list. Numbers are told apart: a field of integers takes no 0.5, and
+  /// one of numbers takes 1.
+  [[nodiscard]] virtual ValueType value_type() const = 0;
+  /// The words that a value takes, in the order of help; empty unless it is a kWord. An optional's absent_word() is not
+  /// among them.
+  [[nodiscard]] virtual std::vector<std::string> value_words() const = 0;
 
   /// Returns what is wrong with the value; the field then keeps the weaker layer's value and the option counts as
   /// faulty for good.
@@ -216,6 +225,24 @@ class FieldOption final : public Option {
     return false;
   }
   [[nodiscard]] bool is_list() const override { return Type::kIsList; }
+  [[nodiscard]] bool is_optional() const override { return Type::kIsOptional; }
+  [[nodiscard]] ValueType value_type() const override {
+    if constexpr (HasChoices<Value>) return ValueType::kWord;
+    if constexpr (std::is_same_v<Value, bool>) return ValueType::kSwitch;
+    if constexpr (std::is_integral_v<Value>) return ValueType::kInteger;
+    if constexpr (std::is_floating_point_v<Value>) return ValueType::kNumber;
+    if constexpr (std::is_same_v<Value, std::filesystem::path>) return ValueType::kPath;
+    return words_.empty() ? ValueType::kText : ValueType::kWord;
+  }
+  [[nodiscard]] std::vector<std::string> value_words() const override {
+    if constexpr (HasChoices<Value>) {
+      std::vector<std::string> words;
+      for (const Choice<Value>& choice : kChoices<Value>) words.emplace_back(choice.word);
+      return words;
+    } else {
+      return words_;
+    }
+  }
 
  private:
   // An assignment replaces a whole list; elements of layers are never joined.

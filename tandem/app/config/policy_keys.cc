@@ -93,6 +93,9 @@ class OptionOfPolicy final : public Option {
   [[nodiscard]] std::string expected() const override { return reader_->expected(); }
   [[nodiscard]] bool is_absent() const override { return false; }  // "auto" is a value, other than that of all
   [[nodiscard]] bool is_list() const override { return reader_->is_list(); }
+  [[nodiscard]] bool is_optional() const override { return false; }
+  [[nodiscard]] ValueType value_type() const override { return reader_->value_type(); }
+  [[nodiscard]] std::vector<std::string> value_words() const override { return reader_->value_words(); }
 
  private:
   std::optional<std::string> take(const RawValue& value) override {

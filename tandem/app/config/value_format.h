@@ -139,6 +139,17 @@ template <HasChoices Enum>
 /// Control characters become \x escapes, so that the text is one line.
 [[nodiscard]] std::string write_text(std::string_view text);
 
+/// The type of a value for a language that has types of its own: the signatures of the Python package are generated
+/// from it (python/generate_stubs.py). Limits and rules between options are not part of it.
+enum class ValueType {
+  kInteger,
+  kNumber,
+  kSwitch,  // true or false
+  kText,
+  kPath,
+  kWord,  // one of Option::value_words()
+};
+
 /// A type of option fields needs a specialisation, here or beside the type; enumerations have one through Choices.
 template <typename T>
 struct ValueFormat;

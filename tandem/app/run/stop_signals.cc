@@ -181,6 +181,9 @@ StopRequest StopSignals::asked() const { return request; }
 
 int StopSignals::first() const { return first_signal; }
 
+// The number stays when the object is gone, until the next one is made.
+int last_stop_signal() { return first_signal; }
+
 std::vector<int> StopSignals::take_back() const {
   std::vector<int> taken;
   for (std::size_t i = 0; i < kSignals.size(); ++i) {

@@ -57,6 +57,11 @@ class StopSignals {
   std::optional<Worker> listener_;  // last: it uses the others
 };
 
+/// The number of the signal that came first to the newest StopSignals of this process, which may be gone; 0: none came.
+/// A process that does more than one run, such as an interpreter, handles it once more when the run has ended. From any
+/// thread.
+[[nodiscard]] int last_stop_signal();
+
 enum class Requeued {
   kDone,
   kNotUnderSlurm,  // SLURM_JOB_ID is not set: there is no job

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "tandem/app/config/algorithm.h"
+#include "tandem/app/run/program_name.h"
 #include "tandem/app/train/build_run.h"
 #include "tandem/app/train/python_choice.h"
 #include "tandem/base/last_word.h"
@@ -29,6 +30,8 @@ void print_line(pid_t process, const std::string& line) {
 // What every worker has, whatever it makes.
 rl::IsolationOptions of_all_workers() {
   rl::IsolationOptions isolation;
+  isolation.command = own_command();
+  isolation.command.emplace_back("env-worker");
   // What is meant for the training alone: its secret, its launcher's pipe, and its faults.
   isolation.without_variables = {"TANDEM_RUN_SECRET", "TANDEM_RUN_SECRET_FILE", kLastWordVariable, "TANDEM_FAULT"};
   isolation.tell = print_line;

@@ -19,9 +19,9 @@
 // Threads: the main one, between two updates; never two calls at once. Blocking: the training waits for them, and the
 // other ranks as well, as long as their deadlines allow; workers of IMPALA and APPO sample on meanwhile.
 //
-// From within, anything may be read, and std::raise(SIGTERM) ends the run in order, with a checkpoint. The run's
-// numbers do not depend on observers: they are given copies and constants. LibTorch's own settings (threads, default
-// types) belong to the run and must stay as they are; no other training may be started.
+// From within, anything may be read. The run's numbers do not depend on observers: they are given copies and constants.
+// LibTorch's own settings (threads, default types) belong to the run and must stay as they are; no other training may
+// be started. wants_stop() ends the run; in a program whose signals are the run's, std::raise(SIGTERM) does, too.
 //
 // Errors: an exception ends the run as failed, with its text in summary.json and the exit code of a RunError, on all
 // ranks; the last checkpoint is then whole. Errors of Tandem's own types keep theirs.
@@ -55,6 +55,10 @@ struct RunObserver {
   std::function<void(const rl::Episode& episode)> on_episode = {};
   /// After each checkpoint of the run folder's checkpoints/.
   std::function<void(const SavedCheckpoint& checkpoint)> on_checkpoint = {};
+  /// Asked after each update, behind the others: true ends the run in order, with a checkpoint and the same exit code
+  /// as after a signal (kStopped). With one rank it ends after this update; with several after the next one, which the
+  /// others may have begun. A wish is not taken back. May be called once more after a true one.
+  std::function<bool()> wants_stop = {};
 };
 
 }  // namespace tandem::app

@@ -237,6 +237,8 @@ void RunRecord::tell(const std::string& line) const {
 }
 
 void RunRecord::stopping(int rank, int signal) {
+  if (signal == 0)
+    return place_.log.info(concat("the program's own wants_stop(): the run stops after update ", run_.updates()));
   const char* name = ::sigabbrev_np(signal);
   place_.log.info(concat(run_.ranks().size() > 1 ? concat("rank ", rank) : "the process", " got ",
                          name == nullptr ? concat("signal ", signal) : concat("SIG", name),

@@ -49,7 +49,8 @@ class RunRecord {
   void evaluate(const learner::StateParts& policies, const rl::EnvRegistry& environments);
   /// Whether an evaluation reached eval.stop_at.
   [[nodiscard]] bool reached_target() const { return reached_.has_value(); }
-  /// The run ends after this update, since this rank got this signal.
+  /// The run ends after this update, since this rank got this signal; 0: since the program's observer asks for it. Says
+  /// so in the log.
   void stopping(int rank, int signal);
   /// From begin() on.
   [[nodiscard]] CheckpointRecord& checkpoints() { return checkpoints_; }

@@ -92,6 +92,10 @@ class Training {
       if (record != nullptr) record->write_line();  // all have kept the update: what is read there is not made again
       if (watcher != nullptr) watcher->updated(record->figures());
       if (record != nullptr) told(record->checkpoints().written(), watcher);
+      // Alone, the run ends with this update. Other ranks have decided about it already, so they hear of it in the
+      // next.
+      if (watcher != nullptr && watcher->wants_stop()) observer_asked_ = StopRequest::kEnd;
+      if (ranks_.size() == 1) decision.stop = std::max(decision.stop, observer_asked_);
       if (decision.checkpoint) checkpoint(record, watcher);
     }
     asked_ = decision.stop;
@@ -136,7 +140,9 @@ class Training {
   // told to stop stops all. A stronger request prevails over a weaker one, and the lowest rank over others with an
   // equal one.
   Decision decide(const RunRecord* record, bool checkpoint_due) {
-    Word mine{.checkpoint_due = checkpoint_due, .signal = signals_.first(), .asked = signals_.asked()};
+    Word mine{.checkpoint_due = checkpoint_due,
+              .signal = signals_.first(),
+              .asked = std::max(signals_.asked(), observer_asked_)};
     if (kept_ != nullptr && kept_->someone_waits()) mine.meet_anew = 1;
     if (record != nullptr) {
       mine.progress = record->progress();
@@ -253,6 +259,7 @@ class Training {
   HeldProcess process_;
   Mutex recording_;                                    // held while this rank is not within an update
   const std::shared_ptr<rl::RestartBudget> restarts_;  // null: a failure ends the run
+  StopRequest observer_asked_ = StopRequest::kNone;    // of rank 0, where it has one
   const std::unique_ptr<rl::TrainingRun> run_;
   RankWatch watch_;
   std::int64_t saved_updates_ = -1;  // of the last checkpoint; -1 before the first

@@ -36,6 +36,13 @@ class Watcher {
     const Span span("observer");
     if (observer_.on_checkpoint) call("on_checkpoint", [&] { observer_.on_checkpoint(checkpoint); });
   }
+  /// Whether the observer has seen enough: the run is to end in order. Called after the others of an update, so that
+  /// they decide about the update that they were told of.
+  [[nodiscard]] bool wants_stop() const {
+    bool wants = false;
+    if (observer_.wants_stop) call("wants_stop", [&] { wants = observer_.wants_stop(); });
+    return wants;
+  }
   /// The episodes that have ended since the last call.
   void tell_episodes() {
     for (const rl::Episode& episode : ended_) call("on_episode", [&] { observer_.on_episode(episode); });
