@@ -1,0 +1,50 @@
+// python/src/callbacks.h: functions of a Python user that a run calls between two updates.
+//
+// An exception in one of them ends the run: as failed, or in order where it is none of Exception (KeyboardInterrupt,
+// SystemExit). rethrow() gives it back to whoever called train(). False as an answer ends the run in order.
+//
+// Threads: calls come from the thread that trains, which does not hold the interpreter's lock. A copy of the process
+// that a callback has forked, and that comes back from it, ends there: it has none of the run's threads.
+#pragma once
+#include <nanobind/nanobind.h>
+#include <sys/types.h>
+
+#include <csignal>
+#include <exception>
+#include <functional>
+
+#include "tandem/app/train/run_observer.h"
+
+namespace tandem::python {
+
+/// Each may be None: what nobody asks for costs nothing. Made and destroyed with the interpreter's lock held.
+struct CallbackFunctions {
+  nanobind::object on_update, on_episode, on_checkpoint;
+};
+
+class Callbacks {
+ public:
+  /// `interrupts`: what SIGINT does outside of runs, which it does again during calls; null: calls come from another
+  /// thread than the interpreter's main one, where Python handles no signals.
+  Callbacks(CallbackFunctions functions, const struct sigaction* interrupts);
+  Callbacks(const Callbacks&) = delete;
+  Callbacks& operator=(const Callbacks&) = delete;
+
+  /// Refers to this object.
+  [[nodiscard]] app::RunObserver observer();
+  /// Whether a function has ended the run in order.
+  [[nodiscard]] bool has_stopped() const { return has_stopped_; }
+  /// Throws what a function has raised. With the interpreter's lock held.
+  void rethrow() const;
+
+ private:
+  void call(const nanobind::object& function, const char* name, const std::function<nanobind::object()>& argument);
+
+  const CallbackFunctions functions_;
+  const struct sigaction* const interrupts_;
+  const pid_t process_;
+  bool has_stopped_ = false;
+  std::exception_ptr raised_;
+};
+
+}  // namespace tandem::python

@@ -1,0 +1,203 @@
+// The plan: refuse a second training, keep what signals do, call the program's own command without the interpreter's
+// lock, put the signals back, and give what ended the run to Python: what a callback raised, the program's error, or a
+// signal, which Python then handles as it always does.
+#include "python/src/training.h"
+
+#include <ATen/Parallel.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "python/src/callbacks.h"
+#include "python/src/environments.h"
+#include "tandem/app/commands/commands.h"
+#include "tandem/app/exit_code.h"
+#include "tandem/app/run/run_folder.h"
+#include "tandem/app/run/stop_signals.h"
+#include "tandem/base/error.h"
+#include "tandem/base/process.h"
+
+namespace nb = nanobind;
+
+namespace tandem::python {
+namespace {
+
+// One at a time, since signals and LibTorch's threads belong to the process.
+class OnlyTraining {
+ public:
+  OnlyTraining() {
+    if (is_under_way().exchange(true)) {
+      throw ConfigError(
+          "a training is under way in this process, and there may be one at a time; wait for its end, or start another "
+          "process, as by subprocess (a copy that was forked meanwhile may not train either)");
+    }
+  }
+  ~OnlyTraining() { is_under_way() = false; }
+  OnlyTraining(const OnlyTraining&) = delete;
+  OnlyTraining& operator=(const OnlyTraining&) = delete;
+
+ private:
+  static std::atomic<bool>& is_under_way() {
+    static std::atomic<bool> is{false};
+    return is;
+  }
+};
+
+// What signals do now, and again when the object is gone.
+class KeptSignals {
+ public:
+  KeptSignals() {
+    for (std::size_t i = 0; i < kNumbers.size(); ++i) ::sigaction(kNumbers[i], nullptr, &kept_[i]);
+  }
+  ~KeptSignals() {
+    for (std::size_t i = 0; i < kNumbers.size(); ++i) ::sigaction(kNumbers[i], &kept_[i], nullptr);
+  }
+  KeptSignals(const KeptSignals&) = delete;
+  KeptSignals& operator=(const KeptSignals&) = delete;
+
+  // Null where Ctrl-C ends the process, or is ignored: a run ends in order then, also during a callback.
+  [[nodiscard]] const struct sigaction* interrupts() const {
+    const bool is_handled = kept_[0].sa_handler != SIG_DFL && kept_[0].sa_handler != SIG_IGN;
+    return is_handled ? &kept_[0] : nullptr;
+  }
+
+ private:
+  static constexpr std::array<int, 5> kNumbers{SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+  std::array<struct sigaction, kNumbers.size()> kept_{};
+};
+
+// A run of one replica computes on the calling thread, with one core; torch's own number holds again afterwards.
+class KeptThreads {
+ public:
+  KeptThreads() = default;
+  ~KeptThreads() { at::set_num_threads(count_); }
+  KeptThreads(const KeptThreads&) = delete;
+  KeptThreads& operator=(const KeptThreads&) = delete;
+
+ private:
+  const int count_ = at::get_num_threads();
+};
+
+// A setting as the Python side gives it: key, place for messages, and None, a text or a list of texts.
+app::Setting setting_of(nb::handle given) {
+  app::Setting setting{nb::cast<std::string>(given[0]), {}, {app::Layer::kFlag, nb::cast<std::string>(given[1])}};
+  const nb::object value = given[2];
+  if (value.is_none())
+    setting.value.kind = app::RawValue::Kind::kNull;
+  else if (nb::isinstance<nb::str>(value))
+    setting.value = app::RawValue::of_text(nb::cast<std::string>(value));
+  else
+    setting.value = app::RawValue::of_list(nb::cast<std::vector<std::string>>(value));
+  return setting;
+}
+
+std::vector<app::Setting> settings_of(const nb::list& given) {
+  std::vector<app::Setting> settings;
+  for (const nb::handle each : given) settings.push_back(setting_of(each));
+  return settings;
+}
+
+// The first signal, when Python handles signals again: KeyboardInterrupt of Ctrl-C, or the end of the process.
+void pass_on(int number) {
+  if (number == 0) return;
+  ::raise(number);
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+  if (number != SIGINT) return;            // a handler of the user's own has returned
+  PyErr_SetNone(PyExc_KeyboardInterrupt);  // another thread than the main one, where no handler runs
+  throw nb::python_error();
+}
+
+using Run = std::function<app::ExitCode(const app::RunObserver&)>;
+
+// Whether the run has made all its steps; false where a callback has stopped it.
+bool run_with(const CallbackFunctions& functions, bool is_main_thread, const Run& run) {
+  const OnlyTraining only;
+  app::ExitCode code = app::ExitCode::kDone;
+  std::exception_ptr failure;
+  bool has_stopped = false;
+  {
+    const KeptThreads threads;
+    const KeptSignals kept;
+    Callbacks callbacks(functions, is_main_thread ? kept.interrupts() : nullptr);
+    {
+      const app::RunObserver observer = callbacks.observer();
+      const nb::gil_scoped_release released;
+      try {
+        code = run(observer);
+      } catch (...) {
+        failure = std::current_exception();
+      }
+    }
+    has_stopped = callbacks.has_stopped();
+    callbacks.rethrow();
+  }
+  if (failure) std::rethrow_exception(failure);
+  if (code == app::ExitCode::kStopped && !has_stopped) pass_on(app::last_stop_signal());
+  return code == app::ExitCode::kDone;
+}
+
+// The folder of the run, which is chosen here where nobody names one, so that it is known afterwards.
+std::string name_folder(app::ConfigSources& sources) {
+  const app::TrainOptions asked = app::asked_for(sources);
+  if (asked.run_dir) return asked.run_dir->string();
+  const std::string folder =
+      app::new_run_path("runs", asked.env, asked.algo, std::chrono::system_clock::now()).string();
+  sources.flags.push_back({"run_dir", app::RawValue::of_text(folder), {app::Layer::kFlag, "run_dir"}});
+  return folder;
+}
+
+// What the sources ask for in words that the Python side looks at itself.
+nb::dict asked_for(const nb::list& settings, const std::optional<std::string>& config) {
+  app::ConfigSources sources{.flags = settings_of(settings)};
+  if (config) sources.file = *config;
+  const app::TrainOptions asked = app::asked_for(sources);
+  nb::dict its;
+  its["env"] = asked.env;
+  its["algo"] = asked.algo;
+  its["python"] = asked.python ? nb::cast(asked.python->string()) : nb::none();
+  its["quiet"] = asked.quiet;
+  its["plugins"] = !asked.plugins.empty();
+  return its;
+}
+
+nb::tuple train(const nb::list& settings, const std::optional<std::string>& config, nb::object on_update,
+                nb::object on_episode, nb::object on_checkpoint, bool is_main_thread) {
+  app::TrainCommand command{.sources = {.flags = settings_of(settings)}, .clock_from = seconds_since_process_start()};
+  if (config) command.sources.file = *config;
+  std::string folder = name_folder(command.sources);
+  const bool is_finished =
+      run_with({std::move(on_update), std::move(on_episode), std::move(on_checkpoint)}, is_main_thread,
+               [&](const app::RunObserver& observer) { return run_command(command, environments(), observer); });
+  return nb::make_tuple(std::move(folder), is_finished);
+}
+
+bool resume(const std::string& folder, const nb::list& settings, nb::object on_update, nb::object on_episode,
+            nb::object on_checkpoint, bool is_main_thread) {
+  const app::ResumeCommand command{
+      .run = folder, .flags = settings_of(settings), .clock_from = seconds_since_process_start()};
+  return run_with({std::move(on_update), std::move(on_episode), std::move(on_checkpoint)}, is_main_thread,
+                  [&](const app::RunObserver& observer) { return run_command(command, environments(), observer); });
+}
+
+}  // namespace
+
+void bind_training(nb::module_& module) {
+  module.def("asked_for", asked_for, nb::arg("settings"), nb::arg("config").none());
+  module.def("train", train, nb::arg("settings"), nb::arg("config").none(), nb::arg("on_update").none(),
+             nb::arg("on_episode").none(), nb::arg("on_checkpoint").none(), nb::arg("is_main_thread"));
+  module.def("resume", resume, nb::arg("folder"), nb::arg("settings"), nb::arg("on_update").none(),
+             nb::arg("on_episode").none(), nb::arg("on_checkpoint").none(), nb::arg("is_main_thread"));
+}
+
+}  // namespace tandem::python

@@ -1,0 +1,168 @@
+"""tandem.train() and tandem.resume(): options, metrics, callbacks, and how runs end."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import tandem
+
+
+def test_a_training_leaves_a_run_with_its_metrics(small):
+    run = tandem.train(**small)
+    assert run.summary["end"] == "finished"
+    assert run.metrics["env_steps"].tolist() == [128 * update for update in range(1, 9)]
+    assert run.metrics["policy_loss"].dtype == np.float64
+    # Before the first episode has ended there is no mean return.
+    assert np.isnan(run.metrics["episode_return_mean"][0]) == (run.metrics["episodes"][0] == 0)
+
+
+def test_a_run_has_the_bits_of_the_program(small, tmp_path):
+    ours = tandem.train(**small)
+    flags = ["--set", "policy.hidden=8", "--minibatches", "2", "--epochs", "1", "--seed", "3", "--quiet"]
+    words = ["train", "--env", "CartPole-v1", "--total-steps", "1024", "--num-envs", "4", "--rollout-steps", "32"]
+    program = [sys.executable, "-m", "tandem", *words, *flags, "--run-dir", str(tmp_path / "program")]
+    subprocess.run(program, check=True, timeout=120)
+    theirs = tandem.Run(tmp_path / "program")
+    assert ours.summary["state_sha256"] == theirs.summary["state_sha256"]
+
+
+def test_callbacks_change_no_bit_and_see_every_update(small, tmp_path):
+    plain = tandem.train(**small)
+    seen, episodes, saved = [], [], []
+    small["run_dir"] = tmp_path / "watched"
+    watched = tandem.train(**small, on_update=seen.append, on_episode=episodes.append, on_checkpoint=saved.append)
+    assert watched.summary["state_sha256"] == plain.summary["state_sha256"]
+    assert [line["updates"] for line in seen] == list(range(1, 9))
+    assert len(episodes) == seen[-1]["episodes"] and all(one["return"] == one["length"] for one in episodes)
+    assert os.path.samefile(saved[-1]["folder"], next((tmp_path / "watched" / "checkpoints").glob("*8")))
+
+
+def test_a_false_answer_ends_the_run_in_order_and_a_resume_has_the_bits_of_a_whole_one(small, tmp_path):
+    whole = tandem.train(**small)
+    small["run_dir"] = tmp_path / "stopped"
+    run = tandem.train(**small, on_update=lambda line: line["updates"] < 3)
+    assert (run.summary["end"], run.summary["updates"]) == ("stopped", 3)
+    assert tandem.resume(run, quiet=True).summary["state_sha256"] == whole.summary["state_sha256"]
+
+
+def test_what_a_callback_raises_comes_out_and_the_run_has_failed(small):
+    def fail(line):
+        if line["updates"] == 2:
+            raise LookupError("no such thing")
+
+    with pytest.raises(LookupError, match="no such thing"):
+        tandem.train(**small, on_update=fail)
+    summary = tandem.Run(small["run_dir"]).summary
+    assert summary["end"] == "failed" and "on_update() raised LookupError: no such thing" in summary["failure"]
+
+
+def test_faults_come_together_and_name_their_keywords(small):
+    small["ppo"] = {"gamma": 2, "learningrate": 1e-3}
+    with pytest.raises(tandem.ConfigError) as caught:
+        tandem.train(**small)
+    faults = "\n".join(caught.value.faults)
+    assert isinstance(caught.value, ValueError)
+    assert "ppo.gamma = 2 (ppo={'gamma': ...})" in faults and "the nearest one is ppo.learning_rate" in faults
+
+
+def test_there_is_one_training_at_a_time(small, tmp_path):
+    def train_within(line):
+        with pytest.raises(tandem.ConfigError, match="a training is under way"):
+            tandem.train(**{**small, "run_dir": tmp_path / "inner"})
+
+    assert tandem.train(**small, on_update=train_within).summary["end"] == "finished"
+
+
+def test_ctrl_c_ends_the_run_with_a_checkpoint(small, tmp_path):
+    before = signal.getsignal(signal.SIGINT)
+    small["total_steps"] = 10**9
+
+    def interrupt(line):
+        if line["updates"] == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        tandem.train(**small, on_update=interrupt)
+    assert tandem.Run(small["run_dir"]).summary["end"] == "stopped"
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_ctrl_c_while_nobody_listens_ends_the_run_with_a_checkpoint(small, tmp_path):
+    small["total_steps"] = 10**9
+    begun = small["run_dir"] / "metrics.jsonl"
+
+    def interrupt():
+        while not begun.exists():
+            pass
+        os.kill(os.getpid(), signal.SIGINT)
+
+    killer = threading.Thread(target=interrupt)
+    killer.start()
+    with pytest.raises(KeyboardInterrupt):
+        tandem.train(**small)
+    killer.join()
+    assert tandem.Run(small["run_dir"]).summary["end"] == "stopped"
+
+
+def test_a_copy_that_a_callback_forks_and_that_comes_back_ends_there(small):
+    children = []
+
+    def fork(line):
+        if line["updates"] == 2 and (child := os.fork()) != 0:
+            children.append(child)
+
+    run = tandem.train(**small, on_update=fork)
+    assert run.summary["end"] == "finished"
+    _, status = os.waitpid(children[0], 0)
+    assert os.waitstatus_to_exitcode(status) == 3
+
+
+def test_other_threads_run_while_the_core_computes(small):
+    steps, is_over = [0], threading.Event()
+
+    def count():
+        while not is_over.is_set():
+            steps[0] += 1
+
+    counter = threading.Thread(target=count)
+    seen = []
+    counter.start()
+    small["total_steps"] = 20_480
+    tandem.train(**small, on_update=lambda line: seen.append(steps[0]))
+    is_over.set()
+    counter.join()
+    assert len(set(seen)) > len(seen) // 2  # it went on between the calls
+
+
+def held():
+    return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+
+
+def test_trainings_leave_nothing_behind(small, tmp_path):
+    small["total_steps"] = 256
+    after = []
+    for number in range(6):
+        small["run_dir"] = tmp_path / str(number)
+        tandem.train(**small, on_update=lambda line: None)
+        after.append(held())
+    assert after[2:] == [after[1]] * 4
+
+
+def test_a_file_of_settings_lies_below_the_keywords(small, tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text("seed: 9\nppo: {gamma: 0.5}\n")
+    run = tandem.train(**small, config=file)
+    config = (run.folder / "config.yaml").read_text()
+    assert "seed: 3" in config and "gamma: 0.5" in config
+
+
+def test_the_version_is_that_of_the_core():
+    program = [sys.executable, "-m", "tandem", "version", "--json"]
+    told = subprocess.run(program, check=True, capture_output=True, text=True, timeout=60).stdout
+    assert tandem.__version__ in json.dumps(json.loads(told))
