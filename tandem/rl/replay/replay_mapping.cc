@@ -14,6 +14,7 @@
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/descriptor.h"
 #include "tandem/base/error.h"
+#include "tandem/base/huge_pages.h"
 #include "tandem/base/input_file.h"
 #include "tandem/base/text.h"
 
@@ -25,7 +26,6 @@ namespace fs = std::filesystem;
 // A named file begins with a page that says what it is, so that no file of the user's is taken for one of ours.
 constexpr std::string_view kReplayMark = "tandem replay memory\n";
 constexpr std::size_t kReplayPage = 4096;
-constexpr std::size_t kHugePages = std::size_t{4} << 20;  // from here on they are asked for
 
 std::shared_ptr<std::byte> mapped(std::size_t bytes, int flags, int file, std::size_t offset) {
   void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, file, static_cast<off_t>(offset));
@@ -33,8 +33,7 @@ std::shared_ptr<std::byte> mapped(std::size_t bytes, int flags, int file, std::s
     throw RunError(concat("a replay of ", bytes, " bytes: mmap: ", std::system_category().message(errno),
                           "; hold fewer rows, or put the replay into a file"));
   }
-  // Draws go all over the memory: with pages of 2 MiB fewer of them miss the processor's table of pages.
-  if (file < 0 && bytes >= kHugePages) ::madvise(memory, bytes, MADV_HUGEPAGE);
+  if (file < 0) prefer_huge_pages(memory, bytes);  // draws go all over the memory
   return {static_cast<std::byte*>(memory), [bytes](std::byte* address) { ::munmap(address, bytes); }};
 }
 

@@ -23,6 +23,7 @@
 #include <new>
 
 #include "tandem/base/cpu.h"
+#include "tandem/base/huge_pages.h"
 #include "tandem/rl/policy/kernels/images/convolution_kernels.h"
 #include "tandem/rl/policy/kernels/sequences/cell_kernels.h"
 #include "tandem/rl/policy/mlp_policy.h"
@@ -35,13 +36,11 @@ inline constexpr std::int64_t kPanel = 16;
 /// A number of outputs rounded up to whole panels.
 [[nodiscard]] constexpr std::int64_t padded(std::int64_t outputs) { return (outputs + kPanel - 1) / kPanel * kPanel; }
 
-/// Memory for vector loops: numbers, zero at first, that begin at a cache line.
+/// Memory for vector loops: numbers, zero at first, that begin at a cache line. Large memory is in huge pages.
 template <typename Real>
 class AlignedArray {
  public:
-  explicit AlignedArray(std::int64_t count = 0)
-      : data_(static_cast<Real*>(
-            ::operator new[](static_cast<std::size_t>(count) * sizeof(Real), std::align_val_t{64}))) {
+  explicit AlignedArray(std::int64_t count = 0) : data_(take(static_cast<std::size_t>(count) * sizeof(Real))) {
     std::fill(data_.get(), data_.get() + count, Real{0});
   }
   [[nodiscard]] Real* data() { return data_.get(); }
@@ -49,9 +48,17 @@ class AlignedArray {
 
  private:
   struct Free {
-    void operator()(Real* data) const { ::operator delete[](data, std::align_val_t{64}); }
+    void operator()(Real* data) const { ::operator delete[](data, alignment); }
+    std::align_val_t alignment{64};
   };
-  std::unique_ptr<Real[], Free> data_;
+  using Numbers = std::unique_ptr<Real[], Free>;
+  static Numbers take(std::size_t bytes) {
+    const std::align_val_t alignment{bytes < kHugeMemory ? 64 : kHugePage};
+    Numbers numbers(static_cast<Real*>(::operator new[](bytes, alignment)), Free{alignment});
+    prefer_huge_pages(numbers.get(), bytes);
+    return numbers;
+  }
+  Numbers data_;
 };
 
 using AlignedFloats = AlignedArray<float>;
