@@ -1,5 +1,5 @@
-"""PPO on four pictures of 84x84 pixels with the network of the Nature paper, against peers, and against the rate at which
-the machine makes the same layers alone."""
+"""PPO on four pictures of 84x84 pixels with the network of the Nature paper, against peers, and against the rate at
+which the machine makes the same layers alone."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -54,8 +54,8 @@ struct ImpalaOptions {
   double entropy_coef = 0.01;
   double value_coef = 0.5;
   LossKernel kernel = LossKernel::kAuto;
-  // What the kernels multiply while learning; acting multiplies float32. V-trace's ratios, and with APPO those of the
-  // target network, which is rounded alike, are off by what rounding does to a probability.
+  // The kernels multiply such numbers while learning; acting multiplies float32. V-trace's ratios, and with APPO those
+  // of the target network, which is rounded alike, are off by what rounding does to a probability.
   Compute compute = Compute::kFloat32;
   // For policies that remember: the number of steps that gradients flow back through. A fragment is one sequence. Its
   // first state is the state that acting had there; the policy that learns computes all later ones. None for other

@@ -4,7 +4,8 @@
 
 namespace tandem::rl {
 
-// What is only acted on needs the values of a single row.
+// Passes forward need the torsos' values of a single row. flat_ is for encoders without a torso, whose features may be
+// the observation itself.
 EncodedRows::EncodedRows(const Encoder& encoder, const Options& options)
     : features_(encoder.size()), passes_(options.passes), flat_(encoder.flat(), options.max_rows) {
   if (!encoder.has_torso()) return;
@@ -15,6 +16,7 @@ EncodedRows::EncodedRows(const Encoder& encoder, const Options& options)
   refresh();
 }
 
+// Sums of gradients are there for passes back alone.
 void EncodedRows::refresh() {
   if (!torsos_) return;
   if (passes_ == Passes::kForward) {
@@ -24,6 +26,8 @@ void EncodedRows::refresh() {
   }
 }
 
+// Rows go through the torsos one by one, as they do in acting, so that a row's features are the same in any batch. The
+// leaves of a row lie where the tensors of the observation have it.
 const float* EncodedRows::of(const Observation& observation) {
   if (!torsos_) return flat_.of(observation);
   rows_ = observation.front().size(0);

@@ -214,7 +214,8 @@ void BlockNet<Real>::multiply_back(const Layer& layer, const Real* gradient, con
                      .start = to.start});
 }
 
-// The same sums with the factors in turned places, so of the same bits.
+// Multiplies as for columns, with the factors in turned places: each sum adds the same products in the same order, so
+// its bits are the same.
 template <typename Real>
 void BlockNet<Real>::multiply_back_to_rows(const Layer& layer, const Real* gradient, const OfInput& to) const {
   kernels_.multiply({.rows = samples_,
@@ -313,6 +314,7 @@ void BlockNet<Real>::add_to_weights(Layer& layer, const BlockInput<Real>& input,
                      .start = start});
 }
 
+// The .grad is looked up at each use, since user code may replace it between two passes.
 template <typename Real>
 Real* BlockNet<Real>::weight_sums(Layer& layer) {
   return layer.sums == SumsOfWeights::kApart ? layer.weight_sum.data() : gradient_memory<Real>(layer.weight);
@@ -323,6 +325,7 @@ std::int64_t BlockNet<Real>::count_sums(const Layer& layer) {
   return layer.along == Along::kInputs ? layer.outputs * padded(layer.inputs) : layer.inputs * padded(layer.outputs);
 }
 
+// A pass without rows has had no product that could overwrite what the sums were before it.
 template <typename Real>
 void BlockNet<Real>::finish(ParameterGradients parameters) {
   for (Layer& layer : layers_) {

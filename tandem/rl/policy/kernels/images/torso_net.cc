@@ -210,6 +210,7 @@ void TorsoNet<Real>::go_back(const TorsoStep& step, Value& out, std::int64_t sam
   }
 }
 
+// Pixels are widened once more, as numbers of the sample that goes back now.
 template <typename Real>
 void TorsoNet<Real>::backward(std::int64_t sample, const Real* of_row) {
   for (Value& value : values_) value.has_gradient = false;
