@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tandem/concurrency/wait_word.h"
@@ -32,9 +33,10 @@ TEST(EventCountTest, AStopRequestWakesASleeper) {
   std::stop_source stop;
   WaitOutcome outcome = WaitOutcome::kReady;
   std::jthread waiter([&] {
-    outcome = event.wait([] { return false; }, Limits{.deadline = Deadline::infinite(), .stop = stop.get_token()});
+    outcome = event.wait([] { return false; }, Limits{.deadline = Deadline::after(60s), .stop = stop.get_token()});
   });
   await_sleepers(event, 1);
+  std::this_thread::sleep_for(5ms);  // one that is only about to sleep finds out by itself
   stop.request_stop();
   waiter.join();
   EXPECT_EQ(outcome, WaitOutcome::kStopped);
@@ -45,6 +47,20 @@ TEST(EventCountTest, ADeadlineEndsTheWaitAndAConditionThatHoldsWinsOverIt) {
   const Limits past{.deadline = Deadline::after(1ms), .stop = {}};
   EXPECT_EQ(event.wait([] { return false; }, past), WaitOutcome::kDeadline);
   EXPECT_EQ(event.wait([] { return true; }, past), WaitOutcome::kReady);
+}
+
+// The notification comes when the condition was read and the waiter does not sleep yet.
+TEST(EventCountTest, ANotificationBetweenTheLookAndTheSleepIsNotLost) {
+  EventCount event;
+  bool is_due = false;
+  const auto becomes_true_behind_the_look = [&] {
+    const bool was_due = std::exchange(is_due, true);
+    if (!was_due) event.notify_all();
+    return was_due;
+  };
+  EXPECT_EQ(event.wait(becomes_true_behind_the_look, Limits{.deadline = Deadline::after(10s), .stop = {}}),
+            WaitOutcome::kReady);
+  EXPECT_EQ(event.sleepers(), 0);
 }
 
 TEST(EventCountTest, NoWakeUpIsLostBetweenManyThreads) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <thread>
 
@@ -18,6 +19,22 @@ TEST(WaitWordTest, ADeadlineEndsAWaitAndNotBefore) {
   EXPECT_GE(Clock::now() - start, 20ms);
   EXPECT_EQ(word.wait_while(4, none, Deadline::infinite()), 5u);
   EXPECT_EQ(word.sleepers(), 0);
+}
+
+TEST(WaitWordTest, AWakeUpWithoutAChangeDoesNotEndAWait) {
+  WaitWord word;
+  std::atomic<bool> is_over{false};
+  std::jthread waiter([&] {
+    EXPECT_EQ(word.sleep_while(0, Deadline::infinite()), 1u);
+    is_over = true;
+  });
+  while (word.sleepers() == 0) std::this_thread::yield();
+  for (int times = 0; times < 20 && !is_over; ++times) {
+    std::this_thread::sleep_for(1ms);  // it may only be about to sleep
+    word.wake_all();
+  }
+  word.fetch_add(1);
+  word.wake_all();
 }
 
 TEST(WaitWordTest, NoWakeUpIsLost) {
