@@ -171,7 +171,8 @@ std::string json_of(const Case& of, const Observation& raw, const at::Tensor& st
     for (const std::int64_t size : raw[l].sizes()) json.value(size);
     json.end_array().end_object();
   }
-  json.end_array().key("mask").value(mask_elements(of.spec.action));
+  json.end_array().key("options").value(mask_elements(of.spec.action));
+  json.key("has_mask").value(of.spec.has_action_mask);
   json.key("state").value(state.defined() ? state.size(1) : 0);
   json.key("elements").value(action_elements(of.spec.action));
   json.key("space").value(std::holds_alternative<Box>(of.spec.action)        ? "box"
@@ -187,7 +188,7 @@ void write(const std::filesystem::path& folder, const Case& of) {
   Observation raw;
   for (const Leaf& leaf : of.spec.observation) raw.push_back(random_leaf(leaf));
   const Normalizers normalizers = normalizers_for(of, raw);
-  const at::Tensor mask = mask_elements(of.spec.action) > 0 ? random_mask(of.spec.action) : at::Tensor();
+  const at::Tensor mask = of.spec.has_action_mask ? random_mask(of.spec.action) : at::Tensor();
   const ActingNet net = of.policy->acting_net();
   const at::Tensor state = net.cell() != nullptr ? at::randn({kRows, net.cell()->state_size()}) * 0.5 : at::Tensor();
   const std::filesystem::path stem = folder / of.name;
@@ -209,6 +210,11 @@ Spec spec_of(ActionSpace action, std::vector<Leaf> leaves = {{.shape = {4}}}) {
   return {.id = "Test-v0", .observation = std::move(leaves), .action = std::move(action)};
 }
 
+Spec with_masks(Spec spec) {
+  spec.has_action_mask = true;
+  return spec;
+}
+
 std::vector<Case> mlp_cases() {
   const Box box{{-2, -1}, {1, 3}}, unbounded{{-1, -INFINITY}, {INFINITY, 0.25}};
   const auto mlp = [](const Spec& spec, MlpPolicyOptions options) {
@@ -222,10 +228,11 @@ std::vector<Case> mlp_cases() {
       {.name = "class", .shape = {}}};
   const std::vector<Leaf> clocks{{.name = "clock", .type = ElementType::kFloat64, .shape = {2}},
                                  {.name = "x", .shape = {3}}};
-  const Spec wide = spec_of(box, clocks), plain = spec_of(Discrete{3});
+  const Spec wide = spec_of(box, clocks), plain = spec_of(Discrete{3}),
+             several = with_masks(spec_of(MultiDiscrete{{3, 2}}));
   return {
       {"categorical", plain, mlp(plain, {}), Normalized::kYes},
-      {"multi", spec_of(MultiDiscrete{{3, 2}}), mlp(spec_of(MultiDiscrete{{3, 2}}), {.activation = Activation::kSilu})},
+      {"multi", several, mlp(several, {.activation = Activation::kSilu})},
       {"normal", spec_of(box), mlp(spec_of(box), {.trunks = Trunks::kShared}), Normalized::kYes},
       {"unbounded", spec_of(unbounded), mlp(spec_of(unbounded), {.hidden = {}})},
       {"squashed", spec_of(box),
@@ -244,7 +251,7 @@ std::vector<Case> recurrent_cases() {
     options.mlp.policy_gain = 2;
     return std::make_shared<RecurrentPolicy>(spec, options, seeded());
   };
-  const Spec choice = spec_of(Discrete{5}), arm = spec_of(box);
+  const Spec choice = with_masks(spec_of(Discrete{5})), arm = spec_of(box);
   return {
       {"lstm", choice, recurrent(choice, {.mlp = {.hidden = {32}}}), Normalized::kYes},
       {"gru", arm, recurrent(arm, {.mlp = {.hidden = {}}, .cell = CellKind::kGru, .size = 20}), Normalized::kYes},
@@ -253,7 +260,7 @@ std::vector<Case> recurrent_cases() {
 }
 
 std::vector<Case> replay_cases() {
-  const Spec choice = spec_of(Discrete{4}), arm = spec_of(Box{{-2, -1, 0}, {1, 3, 1}});
+  const Spec choice = with_masks(spec_of(Discrete{4})), arm = spec_of(Box{{-2, -1, 0}, {1, 3, 1}});
   const NetworkOptions networks{.hidden = {48, 40}};
   const auto dqn = [&](const DqnOptions& options) {
     return std::make_shared<DqnPolicy>(choice, networks, options, seeded());

@@ -27,7 +27,7 @@ session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"]
 kinds = {"tensor(float)": numpy.float32, "tensor(double)": numpy.float64, "tensor(int64)": numpy.int64,
          "tensor(uint8)": numpy.uint8}
 feed, leaf = {}, 0
-for its in session.get_inputs() + session.get_overridable_initializers():
+for its in session.get_inputs():
     if its.name in ("state", "mask"):
         path = folder / its.name
     else:

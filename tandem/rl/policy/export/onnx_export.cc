@@ -153,13 +153,17 @@ std::string OnnxWriter::step(const ActingStep& step, std::int64_t size) {
   TANDEM_CHECK(false, "a step of kind ", static_cast<int>(step.kind));
 }
 
-// The best of what the mask allows, choice by choice.
+// The best of what the mask allows, choice by choice. An environment without masks allows everything, and its model has
+// no input for them.
 void OnnxWriter::choose(const std::string& head) {
   const std::int64_t all = mask_elements(spec_.action);
-  graph_.optional_input("mask", at::ones({1, all}, at::kByte));
-  const std::string excluded = number(-std::numeric_limits<double>::infinity());
-  constexpr std::int64_t kOnnxBool = 9;
-  const std::string logits = graph_.node("Where", {graph_.node("Cast", {"mask"}, {{"to", kOnnxBool}}), head, excluded});
+  std::string logits = head;
+  if (spec_.has_action_mask) {
+    constexpr std::int64_t kOnnxBool = 9;
+    graph_.input("mask", at::kByte, {OnnxGraph::kRows, all});
+    const std::string excluded = number(-std::numeric_limits<double>::infinity());
+    logits = graph_.node("Where", {graph_.node("Cast", {"mask"}, {{"to", kOnnxBool}}), head, excluded});
+  }
   const auto best = [&](const std::string& of, std::int64_t keep) {
     return graph_.node("ArgMax", {of}, {{"axis", std::int64_t{1}}, {"keepdims", keep}});
   };

@@ -2,10 +2,10 @@
 // kind, without this library.
 //
 // Inputs are what the environment shows, a leaf each under its name (leaf_names()), [rows, shape...]: the normaliser is
-// inside. Of discrete actions there is `mask`, uint8 [rows, options], which may be left out; of a policy that remembers
-// `state` [rows, numbers], zeros where an episode begins. Outputs are `action`, the mode of the policy's distribution
-// within the bounds; `logits` or `mean`, its first parameter as ActionFamily has it; and `next_state`. The metadata has
-// the facts of describe_policy(). docs/export.md describes the file for users.
+// inside. Of an environment with masks there is `mask`, uint8 [rows, options]; of a policy that remembers `state`
+// [rows, numbers], zeros where an episode begins. Outputs are `action`, the mode of the policy's distribution within
+// the bounds; `logits` or `mean`, its first parameter as ActionFamily has it; and `next_state`. The metadata has the
+// facts of describe_policy(). docs/export.md describes the file for users.
 //
 // Every policy that overrides ActorCritic::acting_net() can be written.
 //

@@ -26,10 +26,14 @@ Spec onnx_spec(ActionSpace action) {
 std::string as_field(const std::string& text) { return static_cast<char>(text.size()) + text; }
 
 TEST(OnnxExportTest, InputsAndOutputsHaveTheirNames) {
-  const MlpPolicy policy(onnx_spec(Discrete{2}), {.hidden = {4}}, model::seeded(1));
+  Spec spec = onnx_spec(Discrete{2});
+  const MlpPolicy policy(spec, {.hidden = {4}}, model::seeded(1));
   const std::string file = onnx_of({.policy = policy});
-  for (const char* name : {"joints", "mask", "logits", "action"}) EXPECT_THAT(file, HasSubstr(as_field(name)));
-  EXPECT_THAT(file, Not(HasSubstr(as_field("next_state"))));
+  for (const char* name : {"joints", "logits", "action"}) EXPECT_THAT(file, HasSubstr(as_field(name)));
+  for (const char* name : {"mask", "next_state"}) EXPECT_THAT(file, Not(HasSubstr(as_field(name))));
+  spec.has_action_mask = true;
+  const MlpPolicy masked(spec, {.hidden = {4}}, model::seeded(1));
+  EXPECT_THAT(onnx_of({.policy = masked}), HasSubstr(as_field("mask")));
   const RecurrentPolicy remembers(onnx_spec(Box{{-1}, {1}}), {.size = 8}, model::seeded(1));
   const std::string its = onnx_of({.policy = remembers});
   for (const char* name : {"joints", "state", "next_state", "mean", "action"})

@@ -68,14 +68,13 @@ ProtobufMessage tensor_message(const std::string& name, const at::Tensor& value)
   return tensor;
 }
 
-// A name, an element type and a shape, whose dimensions of kRows are called `rows`.
-ProtobufMessage value_message(const std::string& name, at::ScalarType dtype, const std::vector<std::int64_t>& shape,
-                              const char* rows) {
+// A name, an element type and a shape. Dimensions of kRows are a symbol, so they are equal in all inputs.
+ProtobufMessage value_message(const std::string& name, at::ScalarType dtype, const std::vector<std::int64_t>& shape) {
   ProtobufMessage dimensions;
   for (const std::int64_t size : shape) {
     ProtobufMessage dimension;
     if (size == OnnxGraph::kRows) {
-      dimension.text(value_field::kSymbol, rows);
+      dimension.text(value_field::kSymbol, "rows");
     } else {
       dimension.integer(value_field::kSize, size);
     }
@@ -108,16 +107,7 @@ ProtobufMessage attribute_message(const OnnxGraph::Attribute& attribute) {
 std::string OnnxGraph::next_name(const char* kind) { return concat("/", kind, "_", names_++); }
 
 void OnnxGraph::input(const std::string& name, at::ScalarType dtype, const std::vector<std::int64_t>& shape) {
-  inputs_.message(graph_field::kInput, value_message(name, dtype, shape, "rows"));
-}
-
-// An input whose name is that of an initializer has its value unless another is given. Its rows are a symbol of their
-// own, since the value has one row.
-void OnnxGraph::optional_input(const std::string& name, const at::Tensor& value) {
-  std::vector<std::int64_t> shape = value.sizes().vec();
-  shape.front() = kRows;
-  constants_.message(graph_field::kInitializer, tensor_message(name, value));
-  inputs_.message(graph_field::kInput, value_message(name, value.scalar_type(), shape, "rows_or_one"));
+  inputs_.message(graph_field::kInput, value_message(name, dtype, shape));
 }
 
 // Values have names of their own until then, so an operator of no effect renames this one.
@@ -126,7 +116,7 @@ void OnnxGraph::output(const std::string& name, const std::string& value, at::Sc
   ProtobufMessage rename;
   rename.text(node_field::kInput, value).text(node_field::kOutput, name).text(node_field::kName, next_name("Identity"));
   nodes_.message(graph_field::kNode, rename.text(node_field::kOperation, "Identity"));
-  outputs_.message(graph_field::kOutput, value_message(name, dtype, shape, "rows"));
+  outputs_.message(graph_field::kOutput, value_message(name, dtype, shape));
 }
 
 // A node and its result have one name.

@@ -37,8 +37,6 @@ class OnnxGraph {
   using Attribute = std::pair<const char*, std::variant<std::int64_t, float, std::vector<std::int64_t>>>;
 
   void input(const std::string& name, at::ScalarType dtype, const std::vector<std::int64_t>& shape);
-  /// An input that need not be given: then it is `value`, whose rows serve all.
-  void optional_input(const std::string& name, const at::Tensor& value);
   /// Makes `value`, of a node, an output of that name.
   void output(const std::string& name, const std::string& value, at::ScalarType dtype,
               const std::vector<std::int64_t>& shape);
