@@ -14,6 +14,7 @@
 #include <csignal>
 #include <filesystem>
 #include <functional>
+#include <iostream>
 #include <optional>
 #include <string>
 #include <utility>
@@ -138,6 +139,7 @@ bool run_with(const CallbackFunctions& functions, bool is_main_thread, const Run
       } catch (...) {
         failure = std::current_exception();
       }
+      std::cout << std::flush;  // before Python prints
     }
     has_stopped = callbacks.has_stopped();
     callbacks.rethrow();
