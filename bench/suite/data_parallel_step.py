@@ -12,9 +12,9 @@ IN_COMPANY = ["sh", "-c", 'nice -n 10 sh -c "while :; do :; done" & "$@"; status
 class DataParallelStep(Bench):
     name = "data_parallel_step"
     question = (
-        "How many ms does a training step take longer on two ranks than alone, for MLPs on 8 rows, against torch's DDP? "
-        "And which percentage of its steps does it lose beside a busy process of nice 10, which takes half of two cores "
-        "at most?"
+        "How many ms does a training step take longer on two ranks than alone, for MLPs on 8 rows, against torch's "
+        "DDP? And which percentage of its steps does it lose beside a busy process of nice 10, which takes half of two "
+        "cores at most?"
     )
 
     def contenders(self) -> list[Contender]:

@@ -28,8 +28,8 @@ class LessThanTwoCores(Bench):
     name = "less_than_two_cores"
     question = (
         "How many environment steps per second does PPO make on CartPole-v1 (two shards, 8 environments, 128 steps, "
-        "minibatches of 256) as one replica, two replicas and two ranks, on one core, in half a core's time on two, and "
-        "where the environment asks for 64 threads; and which percentage does the slowest of them lose against the "
+        "minibatches of 256) as one replica, two replicas and two ranks, on one core, in half a core's time on two, "
+        "and where the environment asks for 64 threads; and which percentage does the slowest of them lose against the "
         "fastest?"
     )
 
