@@ -254,10 +254,11 @@ std::string HeaderWriter::head_comment() const {
                  remembers ? "state, " : "", "action)) ...\n//\n");
   for (const auto& [name, fact] : describe_policy(exported_))
     text += concat("// ", name, ": ", comment_text(fact), "\n");
-  text +=
-      concat("//\n// act() writes the most probable action", chooses ? "" : ", within the bounds,", " and returns true",
-             chooses ? "; options that `mask` has a zero for are not taken" : "", ". It returns false and writes\n",
-             "// nothing where an integer is out of its bounds, a number is not finite or a mask allows nothing.\n");
+  text += concat("//\n// act() writes the most probable action", chooses ? "" : ", within the bounds,",
+                 " and returns true", chooses ? "; options that `mask` has a zero for are not taken" : "", ".\n",
+                 "// It returns false and writes nothing where an integer is out of its bounds, a number is not finite "
+                 "or a mask\n",
+                 "// allows nothing.\n");
   return text;
 }
 
