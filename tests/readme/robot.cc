@@ -12,6 +12,10 @@ int main() {
       std::fprintf(stderr, "the sensors say what no sensor can say\n");
       return 1;
     }
+    if (angle < -0.2F || angle > 0.2F) {
+      std::printf("the pole fell after %d steps\n", step);
+      return 0;
+    }
     const float push = action.choice == 1 ? 1.0F : -1.0F;
     turning += 0.02F * (10.0F * angle - 15.0F * push);
     angle += 0.02F * turning;
