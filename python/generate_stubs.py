@@ -7,6 +7,7 @@ typed keywords, and of tandem.resume() with those that a resume may change.
 A test compares the file with what this makes (python/tests/stubs_test.py).
 """
 
+import sys
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -129,6 +130,8 @@ def text_of(options: list[dict[str, Any]], families: list[tuple[str, str]]) -> s
 
 
 def main() -> None:
+    # The sources beside this file are the package without what the build adds.
+    sys.path[:] = [place for place in sys.path if Path(place).resolve() != FILE.parents[1]]
     from tandem._load import core
 
     FILE.write_text(text_of(core().option_list(), core().option_families()))
