@@ -13,38 +13,39 @@ namespace tandem::rl {
 namespace {
 
 using FloatNet = BlockNet<float>;
-constexpr std::int64_t kFeatures = 32, kOutputs = 48, kRows = kBlock + 21;
+constexpr std::int64_t kNetFeatures = 32, kNetOutputs = 48, kNetRows = kBlock + 21;
 
 // One layer, whose weights need no padding, and two blocks of rows, the second a short one.
 struct BlockNetCase {
-  BlockNetCase() : mlp({.sizes = {kFeatures, kOutputs}}, model::seeded(5)), scratch(kOutputs) {
+  BlockNetCase() : mlp({.sizes = {kNetFeatures, kNetOutputs}}, model::seeded(5)), scratch(kNetOutputs) {
     for (at::Tensor& parameter : mlp.parameters()) parameter.mutable_grad() = at::full_like(parameter, NAN);
     at::Generator random = model::seeded(6);
-    features = at::randn({kRows, kFeatures}, random);
-    of_outputs = at::randn({kRows, kOutputs}, random);
+    features = at::randn({kNetRows, kNetFeatures}, random);
+    of_outputs = at::randn({kNetRows, kNetOutputs}, random);
   }
 
-  // A pass over all rows. Returns the derivatives with respect to the inputs, [kRows, kFeatures].
+  // A pass over all rows. Returns the derivatives with respect to the inputs, [kNetRows, kNetFeatures].
   at::Tensor run(FloatNet& net, FloatNet::OfInput::Layout layout) {
-    const at::Tensor of_inputs = at::empty({kRows, kFeatures});
+    const at::Tensor of_inputs = at::empty({kNetRows, kNetFeatures});
     net.begin();
-    for (std::int64_t first = 0; first < kRows; first += kBlock) {
-      const std::int64_t samples = std::min(kBlock, kRows - first);
-      AlignedFloats columns(kFeatures * kBlock), gradient(kOutputs * kBlock), to(kBlock * row_stride(kFeatures));
+    for (std::int64_t first = 0; first < kNetRows; first += kBlock) {
+      const std::int64_t samples = std::min(kBlock, kNetRows - first);
+      AlignedFloats columns(kNetFeatures * kBlock), gradient(kNetOutputs * kBlock),
+          to(kBlock * row_stride(kNetFeatures));
       for (std::int64_t i = 0; i < samples; ++i) {
-        for (std::int64_t f = 0; f < kFeatures; ++f)
+        for (std::int64_t f = 0; f < kNetFeatures; ++f)
           columns.data()[f * kBlock + i] = features[first + i][f].item<float>();
-        for (std::int64_t o = 0; o < kOutputs; ++o)
+        for (std::int64_t o = 0; o < kNetOutputs; ++o)
           gradient.data()[o * kBlock + i] = of_outputs[first + i][o].item<float>();
       }
       const BlockInput<float> input{.columns = columns.data()};
       net.forward(input, 0, samples);
       net.backward(input, 0, samples, gradient.data(), ParameterGradients::kOverwrite,
-                   {.numbers = to.data(), .begin = 0, .count = kFeatures, .layout = layout}, scratch);
-      const bool in_rows = layout == FloatNet::OfInput::Layout::kRows;
+                   {.numbers = to.data(), .begin = 0, .count = kNetFeatures, .layout = layout}, scratch);
+      const bool in_rows = layout == FloatNet::OfInput::Layout::kNetRows;
       for (std::int64_t i = 0; i < samples; ++i) {
-        for (std::int64_t f = 0; f < kFeatures; ++f)
-          of_inputs[first + i][f] = to.data()[in_rows ? i * row_stride(kFeatures) + f : f * kBlock + i];
+        for (std::int64_t f = 0; f < kNetFeatures; ++f)
+          of_inputs[first + i][f] = to.data()[in_rows ? i * row_stride(kNetFeatures) + f : f * kBlock + i];
       }
     }
     net.finish(ParameterGradients::kOverwrite);
@@ -62,7 +63,7 @@ struct BlockNetCase {
 };
 
 constexpr auto kApart = FloatNet::SumsOfWeights::kApart, kInGradient = FloatNet::SumsOfWeights::kInGradient;
-constexpr auto kColumns = FloatNet::OfInput::Layout::kColumns, kInRows = FloatNet::OfInput::Layout::kRows;
+constexpr auto kColumns = FloatNet::OfInput::Layout::kColumns, kInRows = FloatNet::OfInput::Layout::kNetRows;
 
 TEST(BlockNetTest, GradientsHaveTheSameBitsWhereverTheyAreSummed) {
   for (const auto set : {InstructionSet::kPortable, InstructionSet::kAvx2, InstructionSet::kAvx512}) {
@@ -85,8 +86,8 @@ TEST(BlockNetTest, DerivativesOfInputsHaveTheSameBitsAsRowsAndAsColumns) {
     if (set > detect_instruction_set()) continue;
     BlockNetCase it;
     FloatNet net = it.make(set, kApart);
-    ASSERT_TRUE(net.makes_rows(kFeatures));
-    EXPECT_FALSE(net.makes_rows(kFeatures - 1)) << "which is no whole number of panels";
+    ASSERT_TRUE(net.makes_rows(kNetFeatures));
+    EXPECT_FALSE(net.makes_rows(kNetFeatures - 1)) << "which is no whole number of panels";
     EXPECT_TRUE(it.run(net, kInRows).equal(it.run(net, kColumns))) << name_of(set);
   }
 }
