@@ -65,7 +65,7 @@ TEST(PortableActionsTest, TheValuesOfDqnHaveTheBitsOfTraining) {
       DqnPolicy policy(spec, kSmall, options, model::seeded(3));
       ReturnPasses passes(policy.network(), options,
                           {.max_rows = kComparedRows, .passes = Passes::kForward, .set = InstructionSet::kPortable});
-      (void)passes.forward(x.const_data_ptr<float>(), kComparedRows);
+      (void)passes.forward({x});
       const at::Tensor expected = at::from_blob(const_cast<float*>(passes.means()), {kComparedRows, 5});
       PortablePolicy portable({.policy = policy});
       for (std::int64_t row = 0; row < kComparedRows; ++row)

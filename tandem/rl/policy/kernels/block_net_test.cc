@@ -42,7 +42,7 @@ struct BlockNetCase {
       net.forward(input, 0, samples);
       net.backward(input, 0, samples, gradient.data(), ParameterGradients::kOverwrite,
                    {.numbers = to.data(), .begin = 0, .count = kNetFeatures, .layout = layout}, scratch);
-      const bool in_rows = layout == FloatNet::OfInput::Layout::kNetRows;
+      const bool in_rows = layout == FloatNet::OfInput::Layout::kRows;
       for (std::int64_t i = 0; i < samples; ++i) {
         for (std::int64_t f = 0; f < kNetFeatures; ++f)
           of_inputs[first + i][f] = to.data()[in_rows ? i * row_stride(kNetFeatures) + f : f * kBlock + i];
@@ -63,7 +63,7 @@ struct BlockNetCase {
 };
 
 constexpr auto kApart = FloatNet::SumsOfWeights::kApart, kInGradient = FloatNet::SumsOfWeights::kInGradient;
-constexpr auto kColumns = FloatNet::OfInput::Layout::kColumns, kInRows = FloatNet::OfInput::Layout::kNetRows;
+constexpr auto kColumns = FloatNet::OfInput::Layout::kColumns, kInRows = FloatNet::OfInput::Layout::kRows;
 
 TEST(BlockNetTest, GradientsHaveTheSameBitsWhereverTheyAreSummed) {
   for (const auto set : {InstructionSet::kPortable, InstructionSet::kAvx2, InstructionSet::kAvx512}) {
