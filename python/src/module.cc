@@ -41,7 +41,7 @@ int run_program(std::vector<std::string> arguments) {
 
 NB_MODULE(_core, module) {
   using namespace tandem::python;  // NOLINT(google-build-using-namespace)
-  nb::set_leak_warnings(false);  // the module is kept to the end of the interpreter
+  nb::set_leak_warnings(false);    // the module is kept to the end of the interpreter
   tandem::app::register_native_algorithms();
   translate_errors();
   module.def(
