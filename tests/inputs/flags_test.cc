@@ -48,7 +48,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadFlags{"ResumeOfAMissingRun", "resume nowhere", {"no run folder nowhere", "--run-dir"}},
         BadFlags{"PlotOfAMissingRun", "plot nowhere -o a.png", {"no run folder nowhere"}},
         BadFlags{"PlotOfNothing", "plot -o a.png", {"RUN_DIR", "required"}},
-        BadFlags{"ExportOfAnotherFormat", "export nowhere -o a.onnx", {"a.onnx", ".pt or .safetensors"}},
+        BadFlags{"ExportOfAnotherFormat", "export nowhere -o a.tflite", {"a.tflite", ".onnx"}},
         BadFlags{"EnvsOfAnUnknownName", "envs Pendulm-v1", {"'Pendulm-v1'", "did you mean 'Pendulum-v1'"}}),
     name_of);
 
