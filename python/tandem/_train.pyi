@@ -134,6 +134,9 @@ class ImpalaOptions(TypedDict, total=False):
     kernel: Literal["auto", "recorded", "off"]
     """auto: fused kernels for losses and gradients of MLP policies, on a CUDA device as recorded, else as off; off:
     tensor operations and autograd; recorded: these as a CUDA graph, or an error. [auto]"""
+    compute: Literal["float32", "bfloat16", "bfloat16_tiles"]
+    """What products of matrices multiply while learning: float32; bfloat16, by AVX-512 BF16; bfloat16_tiles, by AMX.
+    [float32]"""
 
 class AppoOptions(TypedDict, total=False):
     clip_range: float
