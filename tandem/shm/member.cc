@@ -57,9 +57,9 @@ Member::Member(Meeting meeting, OnClose on_close, OnCall on_call)
       size_(control_.size),
       names_(std::move(meeting.names)),
       on_close_(std::move(on_close)),
-      cores_(control_.usable_cores().whole()),
-      has_gates_(cores_ < size_),
-      patience_(patience_among(size_, control_.usable_cores())),
+      cores_(control_.usable_cores()),
+      has_gates_(cores_.whole() < size_),
+      patience_(patience_among(size_, cores_)),
       arena_(std::make_shared<Arena>(region_, rank_)),
       scratch_(static_cast<std::size_t>(size_) * kInlineBytes),
       arrays_(static_cast<std::size_t>(size_)),
@@ -190,9 +190,10 @@ void Member::sum_my_part(std::uint64_t ticket) {
 // Decides by this rank's own posting, without a wait. All ranks decide alike when their postings agree; the rank that
 // came last notices when they do not.
 bool Member::is_summed_by_one(std::uint64_t ticket) {
+  if (!has_gates_) return false;
   const std::size_t bytes = started(ticket).bytes;
-  const auto ranks_times_cores = static_cast<std::size_t>(size()) * static_cast<std::size_t>(cores_);
-  return has_gates_ && bytes > kInlineBytes && bytes * ranks_times_cores <= kMostForOne;
+  const auto ranks_times_cores = static_cast<std::size_t>(size()) * static_cast<std::size_t>(cores_.whole());
+  return bytes > kInlineBytes && bytes * ranks_times_cores <= kMostForOne;
 }
 
 // The other ranks have nothing to do, so they finish at once and wait for the sum.

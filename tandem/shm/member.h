@@ -167,9 +167,9 @@ class Member {
   const std::vector<int> names_;
   const OnClose on_close_;
   std::atomic<bool> told_{false};
-  const int cores_;       // how many the ranks may run on, the same number on all of them
-  const bool has_gates_;  // on all ranks: where they have no core each
-  Patience patience_;     // of the one thread that waits
+  const UsableCores cores_;  // of all ranks together, the same on each
+  const bool has_gates_;     // on all ranks: where they have no core each
+  Patience patience_;        // of the one thread that waits
   std::uint64_t posted_ = 0, finished_ = 0;
   Mutex sleeping_;
   SharedCounter* sleeping_on_ TANDEM_GUARDED_BY(sleeping_) = nullptr;  // null outside of waits

@@ -94,10 +94,10 @@ struct PlotCommand {
   std::filesystem::path picture;
   PlotOptions options = {};
 };
-/// The suffix of `policy` decides what is written: .pt also writes the weights beside it, .safetensors the weights
-/// alone.
 /// What is done with the file behind its writing: kCheck runs it beside the policy.
 enum class AfterExport { kNothing, kCheck };
+/// The suffix of `policy` decides what is written: .onnx, .h, .pt with the weights beside it, or .safetensors, the
+/// weights alone.
 struct ExportCommand {
   std::filesystem::path source;  // a run folder, or a checkpoint
   std::filesystem::path policy;

@@ -41,7 +41,6 @@ std::vector<std::pair<std::string, std::string>> facts_of(const model::Checkpoin
   std::vector<std::pair<std::string, std::string>> facts{
       {"algorithm", options.algo}, {"run", checkpoint.folder().string()}, {"updates", concat(checkpoint.updates())}};
   if (!policy.empty()) facts.emplace_back("policy", policy);
-  for (auto& fact : facts) fact.second = printable(fact.second);
   return facts;
 }
 

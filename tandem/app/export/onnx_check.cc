@@ -3,7 +3,7 @@
 #include "tandem/app/commands/scratch_folder.h"
 #include "tandem/app/export/check_files.h"
 #include "tandem/app/export/export_check.h"
-#include "tandem/app/export/other_program.h"
+#include "tandem/app/run/other_program.h"
 #include "tandem/app/train/python_choice.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"

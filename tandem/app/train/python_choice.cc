@@ -1,13 +1,11 @@
 #include "tandem/app/train/python_choice.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <sstream>
 #include <utility>
 
+#include "tandem/app/run/other_program.h"
 #include "tandem/app/train/build_run.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
@@ -19,21 +17,6 @@ namespace {
 std::string variable(const char* name) {
   const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nobody sets variables
   return value == nullptr ? "" : value;
-}
-
-bool is_program(const std::filesystem::path& path) {
-  std::error_code error;
-  return std::filesystem::is_regular_file(path, error) && ::access(path.c_str(), X_OK) == 0;
-}
-
-// A link is not followed: the one in a virtual environment is what makes it that environment's.
-std::optional<std::filesystem::path> in_path(const std::filesystem::path& name) {
-  std::istringstream folders(variable("PATH"));
-  for (std::string folder; std::getline(folders, folder, ':');) {
-    const std::filesystem::path path = std::filesystem::absolute(folder.empty() ? "." : folder) / name;
-    if (is_program(path)) return path.lexically_normal();
-  }
-  return std::nullopt;
 }
 
 }  // namespace
@@ -52,7 +35,7 @@ std::filesystem::path python_of(const std::optional<std::filesystem::path>& name
                              " (VIRTUAL_ENV), has no Python; make it anew, ", "or name a Python by --python"));
   }
   const std::filesystem::path name = named.value_or("python3");
-  if (const auto path = in_path(name)) return *path;
+  if (const auto path = find_program({name.string()})) return *path;
   throw ConfigError(concat("there is no ", name.string(),
                            " in PATH, which would step the environment; install it, or name a Python by --python"));
 }

@@ -88,9 +88,10 @@ void RunRecord::begin() {
   place_.log.info(concat(options_.env, ": ", counted(run_.replicas(), "replica"), " on ", options_.devices,
                          run_.ranks().size() > 1 ? concat(" of each of ", run_.ranks().size(), " ranks") : "", ", ",
                          counted(run_.shards(), "shard"), "; ", batch));
-  if (replica_devices(options_, usable_cores().whole()).size() < device::parse_device_set(options_.devices).size())
+  const UsableCores cores = usable_cores();
+  if (replica_devices(options_, cores.whole()).size() < device::parse_device_set(options_.devices).size())
     place_.log.info(concat("devices: ", options_.devices, " is one replica here, since this process may use ",
-                           usable_cores().describe(), ": the same bits, sooner"));
+                           cores.describe(), ": the same bits, sooner"));
   if (run_.replicas() > 1) place_.progress.say(concat(run_.replicas(), " replicas: ", batch));
   place_.log.info(run_.gradients_by());
   const std::string why = run_.why_numbers_differ();

@@ -13,18 +13,18 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
-#include <cstdlib>
 #include <sstream>
-#include <string_view>
 #include <system_error>
 #include <thread>
 #include <vector>
 
+#include "tandem/app/run/other_program.h"
 #include "tandem/app/video/video_file.h"
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/clock.h"
 #include "tandem/base/descriptor.h"
 #include "tandem/base/error.h"
+#include "tandem/base/forked_program.h"
 #include "tandem/base/nameless_memory.h"
 #include "tandem/base/text.h"
 
@@ -83,9 +83,7 @@ class Mp4File final : public VideoFile {
                " -i pipe:0 -an -c:v libx264 -preset medium -crf 18 -pix_fmt yuv420p -movflags +faststart -f mp4"));
     for (std::string word; fixed >> word;) words.push_back(word);
     words.push_back(std::filesystem::absolute(part_).string());  // a name that begins with a dash is no flag
-    std::vector<char*> arguments;
-    for (std::string& word : words) arguments.push_back(word.data());
-    arguments.push_back(nullptr);
+    std::vector<char*> arguments = pointers_to(words);
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attributes;
     posix_spawn_file_actions_init(&files);
@@ -129,12 +127,7 @@ class Mp4File final : public VideoFile {
   }
   // With the last words of ffmpeg, which say what was wrong.
   [[noreturn]] void fail(const std::string& what) const {
-    std::string said(2000, '\0');
-    const off_t size = ::lseek(words_.get(), 0, SEEK_END);
-    const off_t from = std::max<off_t>(0, size - static_cast<off_t>(said.size()));
-    const ssize_t count = ::pread(words_.get(), said.data(), said.size(), from);
-    said.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
-    while (said.ends_with('\n')) said.pop_back();
+    const std::string said = last_said(words_);
     throw RunError(concat("ffmpeg failed to make ", path_.string(), ": ", what,
                           said.empty() ? std::string("; it said nothing") : concat("; it said: ", said)));
   }
@@ -147,17 +140,7 @@ class Mp4File final : public VideoFile {
 
 }  // namespace
 
-std::filesystem::path find_ffmpeg() {
-  const char* path = std::getenv("PATH");  // NOLINT(concurrency-mt-unsafe): nobody sets variables
-  std::string_view rest = path == nullptr ? "" : path;
-  while (!rest.empty()) {
-    const std::string_view folder = rest.substr(0, rest.find(':'));
-    rest.remove_prefix(std::min(rest.size(), folder.size() + 1));
-    const std::filesystem::path program = std::filesystem::path(folder.empty() ? "." : folder) / "ffmpeg";
-    if (::access(program.c_str(), X_OK) == 0) return program;
-  }
-  return {};
-}
+std::filesystem::path find_ffmpeg() { return find_program({"ffmpeg"}).value_or(std::filesystem::path()); }
 
 std::unique_ptr<VideoFile> make_mp4_file(const std::filesystem::path& path, const VideoFormat& format) {
   return std::make_unique<Mp4File>(path, format);

@@ -43,8 +43,7 @@ PolicyScript ActorCritic::script() const {
 ActingNet ActorCritic::acting_net() const {
   throw ConfigError(
       "this policy cannot be exported to ONNX or C++: its class does not override ActorCritic::acting_net(), which "
-      "lists "
-      "what it computes; export it as .pt, for which script() is enough, or its weights as .safetensors");
+      "lists what it computes; export it as .pt, for which script() is enough, or its weights as .safetensors");
 }
 
 PolicyOutput map_rows(const PolicyOutput& output, std::int64_t rows,

@@ -77,6 +77,7 @@ std::vector<std::pair<std::string, std::string>> describe_policy(const ExportedP
   all.emplace_back("action_family", name_of(exported.policy.family()));
   all.emplace_back("observations_normalized", exported.is_normalized() ? "yes" : "no");
   for (auto& [name, value] : all) {
+    value = printable(value);
     std::ranges::replace_if(
         value, [](unsigned char c) { return c < ' '; }, ' ');
   }

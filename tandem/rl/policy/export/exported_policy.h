@@ -31,8 +31,8 @@ struct ExportedPolicy {
 /// files of policies have other use for it (state, mask, action ...).
 [[nodiscard]] std::vector<std::string> leaf_names(const Spec& spec);
 
-/// The facts of the export, then version, environment, leaves, action space, family and cell, each as a name and a text
-/// without line breaks.
+/// The facts of the export, then version, environment, leaves, action space, family and whether observations are
+/// normalised: each a name and a text in one line, printable(), so that it is UTF-8 whatever the names of files are.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> describe_policy(const ExportedPolicy& exported);
 
 }  // namespace tandem::rl

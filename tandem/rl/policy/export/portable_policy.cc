@@ -9,6 +9,7 @@
 #include "tandem/base/error.h"
 #include "tandem/model/distribution/row_sampling.h"
 #include "tandem/rl/policy/kernels/sequences/cell_kernels.h"
+#include "tandem/rl/policy/kernels/sequences/recurrent_inference.h"
 #include "tandem/rl/policy/recurrent_policy.h"
 
 namespace tandem::rl {
@@ -17,14 +18,10 @@ namespace {
 constexpr InstructionSet kSet = InstructionSet::kPortable;
 constexpr std::size_t kNoLayer = ~std::size_t{0};
 
-// Outputs in groups of one size, each padded, as the gates of a cell.
-PackedLayer packed_groups(const at::Tensor& weight_of, const at::Tensor& bias_of, std::int64_t groups) {
-  const at::Tensor weight = weight_of.detach().cpu().contiguous(), bias = bias_of.detach().cpu().contiguous();
-  const std::int64_t size = weight.size(0) / groups, inputs = weight.size(1);
-  PackedLayer layer(inputs, groups == 1 ? size : groups * padded(size));
-  for (std::int64_t group = 0; group < groups; ++group)
-    layer.pack(weight.const_data_ptr<float>() + group * size * inputs, bias.const_data_ptr<float>() + group * size,
-               group * padded(size), size);
+PackedLayer packed(const at::Tensor& weight, const at::Tensor& bias, std::int64_t groups = 1) {
+  const std::int64_t size = weight.size(0) / groups;
+  PackedLayer layer(weight.size(1), groups == 1 ? size : groups * padded(size));
+  pack_groups(weight.detach(), bias.detach(), groups, layer);
   return layer;
 }
 
@@ -39,11 +36,11 @@ PortablePolicy::PortablePolicy(const ExportedPolicy& exported)
     const ActingStep& step = net_.steps()[i];
     values_.emplace_back(padded(net_.size(i + 1)));
     layer_of_.push_back(step.weight.defined() ? layers_.size() : kNoLayer);
-    if (step.weight.defined()) layers_.push_back(packed_groups(step.weight, step.bias, 1));
+    if (step.weight.defined()) layers_.push_back(packed(step.weight, step.bias));
     if (step.cell == nullptr) continue;
     const RecurrentCell& cell = *step.cell;
-    cell_.push_back(packed_groups(cell.weight_ih(), cell.bias_ih(), cell.gates()));
-    cell_.push_back(packed_groups(cell.weight_hh(), cell.bias_hh(), cell.gates()));
+    cell_.push_back(packed(cell.weight_ih(), cell.bias_ih(), cell.gates()));
+    cell_.push_back(packed(cell.weight_hh(), cell.bias_hh(), cell.gates()));
   }
 }
 

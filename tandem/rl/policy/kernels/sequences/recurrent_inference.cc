@@ -10,17 +10,6 @@
 namespace tandem::rl {
 namespace {
 
-// Packs a weight from whatever device it lies on, group of outputs by group, each padded. On the CPU nothing is copied
-// before packing.
-void pack_groups(const at::Tensor& weight_of, const at::Tensor& bias_of, std::int64_t groups, PackedLayer& layer) {
-  const at::Tensor weight = weight_of.cpu().contiguous(), bias = bias_of.cpu().contiguous();
-  const std::int64_t size = weight.size(0) / groups;
-  for (std::int64_t group = 0; group < groups; ++group) {
-    layer.pack(weight.const_data_ptr<float>() + group * size * layer.inputs,
-               bias.const_data_ptr<float>() + group * size, group * padded(size), size);
-  }
-}
-
 PackedLayer layer_for(const torch::nn::Linear& linear) { return {linear->weight.size(1), linear->weight.size(0)}; }
 
 void pack_linear(const torch::nn::Linear& linear, PackedLayer& layer) {
@@ -34,6 +23,16 @@ void copy_row_heads(const float* from, std::int64_t from_stride, std::int64_t ro
 }
 
 }  // namespace
+
+// On the CPU nothing is copied before packing.
+void pack_groups(const at::Tensor& weight_of, const at::Tensor& bias_of, std::int64_t groups, PackedLayer& layer) {
+  const at::Tensor weight = weight_of.cpu().contiguous(), bias = bias_of.cpu().contiguous();
+  const std::int64_t size = weight.size(0) / groups;
+  for (std::int64_t group = 0; group < groups; ++group) {
+    layer.pack(weight.const_data_ptr<float>() + group * size * layer.inputs,
+               bias.const_data_ptr<float>() + group * size, group * padded(size), size);
+  }
+}
 
 RecurrentInference::RecurrentInference(const RecurrentPolicy& policy, std::int64_t max_rows, InstructionSet set)
     : policy_(policy),

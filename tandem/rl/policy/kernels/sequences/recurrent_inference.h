@@ -19,6 +19,10 @@
 
 namespace tandem::rl {
 
+/// Packs a weight and its bias from whatever device they lie on, in `groups` groups of as many outputs, each padded, as
+/// the gates of a cell. `layer` has the inputs of the weight, and room for the padded groups.
+void pack_groups(const at::Tensor& weight, const at::Tensor& bias, std::int64_t groups, PackedLayer& layer);
+
 /// A packed copy of a policy's parameters and the loops over it.
 class RecurrentInference {
  public:

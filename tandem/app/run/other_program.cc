@@ -1,4 +1,4 @@
-#include "tandem/app/export/other_program.h"
+#include "tandem/app/run/other_program.h"
 
 #include <fcntl.h>
 #include <spawn.h>
@@ -22,16 +22,6 @@ namespace tandem::app {
 namespace {
 
 constexpr off_t kMostSaid = 4000;
-
-// What is wrong stands at the end of what a compiler or a Python says.
-std::string end_of(const Descriptor& file) {
-  const off_t size = ::lseek(file.get(), 0, SEEK_END), from = std::max<off_t>(0, size - kMostSaid);
-  std::string said(static_cast<std::size_t>(std::max<off_t>(0, size - from)), '\0');
-  const ssize_t count = ::pread(file.get(), said.data(), said.size(), from);
-  said.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
-  while (said.ends_with('\n')) said.pop_back();
-  return said;
-}
 
 // Both outputs go to one file in memory, in the order in which they were written.
 pid_t start(std::vector<std::string>& words, const Descriptor& output) {
@@ -65,11 +55,16 @@ ProgramEnd run_to_end(std::vector<std::string> words, std::chrono::seconds limit
       ::kill(-process, SIGKILL);
       ::waitpid(process, nullptr, 0);
       throw RunError(
-          concat(words[0], " has not ended after ", limit.count(), " s and was killed; it said: ", end_of(output)));
+          concat(words[0], " has not ended after ", limit.count(), " s and was killed; it said: ", last_said(output)));
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
-  return {.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1, .said = end_of(output)};
+  return {.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1, .said = last_said(output)};
+}
+
+bool is_program(const std::filesystem::path& path) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(path, error) && ::access(path.c_str(), X_OK) == 0;
 }
 
 std::optional<std::filesystem::path> find_program(const std::vector<std::string>& names) {
@@ -77,11 +72,20 @@ std::optional<std::filesystem::path> find_program(const std::vector<std::string>
   for (const std::string& name : names) {
     std::istringstream folders(path == nullptr ? "" : path);
     for (std::string folder; std::getline(folders, folder, ':');) {
-      const std::filesystem::path program = std::filesystem::path(folder.empty() ? "." : folder) / name;
-      if (::access(program.c_str(), X_OK) == 0) return program;
+      const std::filesystem::path program = std::filesystem::absolute(folder.empty() ? "." : folder) / name;
+      if (is_program(program)) return program.lexically_normal();
     }
   }
   return std::nullopt;
+}
+
+std::string last_said(const Descriptor& file) {
+  const off_t size = ::lseek(file.get(), 0, SEEK_END), from = std::max<off_t>(0, size - kMostSaid);
+  std::string said(static_cast<std::size_t>(std::max<off_t>(0, size - from)), '\0');
+  const ssize_t count = ::pread(file.get(), said.data(), said.size(), from);
+  said.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
+  while (said.ends_with('\n')) said.pop_back();
+  return said;
 }
 
 }  // namespace tandem::app
