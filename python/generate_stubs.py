@@ -21,14 +21,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
 from tandem._run import Run
+from tandem._update import Update
 
 Callback = Callable[[dict[str, Any]], Any]
+UpdateCallback = Callable[[Update], Any]
 '''
 TYPES = {"integer": "int", "number": "float", "switch": "bool", "text": "str", "path": "str | os.PathLike[str]"}
 # Lists of NAME=VALUE, which may be dicts.
 OF_PAIRS = ("env_options", "env_wrappers")
 ENV = "str | Callable[..., Any] | None = None"
-CALLBACKS = [f"{name}: Callback | None = None" for name in ("on_update", "on_episode", "on_checkpoint")]
+CALLBACKS = [
+    "on_update: UpdateCallback | None = None",
+    *(f"{name}: Callback | None = None" for name in ("on_episode", "on_checkpoint")),
+]
 
 
 def type_of(option: dict[str, Any]) -> str:

@@ -96,8 +96,21 @@ std::string text_of(const nb::python_error& error) {
 
 }  // namespace
 
-Callbacks::Callbacks(CallbackFunctions functions, const struct sigaction* interrupts)
-    : functions_(std::move(functions)), interrupts_(interrupts), process_(::getpid()) {}
+void bind_wishes(nb::module_& module) {
+  const auto bind = [](auto& type, const char* name, std::atomic<bool> RunWishes::*wish) {
+    type.def_prop_rw(
+        name, [wish](const RunWishes& its) { return (its.*wish).load(); },
+        [wish](RunWishes& its, bool value) { its.*wish = value; });
+  };
+  nb::class_<RunWishes> type(module, "RunWishes");
+  type.def(nb::init<>());
+  bind(type, "stop", &RunWishes::stop);
+  bind(type, "checkpoint", &RunWishes::checkpoint);
+  bind(type, "change", &RunWishes::change);
+}
+
+Callbacks::Callbacks(CallbackFunctions functions, RunWishes& wishes, const struct sigaction* interrupts)
+    : functions_(std::move(functions)), wishes_(wishes), interrupts_(interrupts), process_(::getpid()) {}
 
 void Callbacks::call(const nb::object& function, const char* name, const std::function<nb::object()>& argument) {
   const nb::gil_scoped_acquire acquired;
@@ -106,7 +119,7 @@ void Callbacks::call(const nb::object& function, const char* name, const std::fu
     const nb::object answer = function(argument());
     if (::getpid() != process_) end_copy(name);
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
-    if (is_false(answer)) has_stopped_ = true;
+    if (is_false(answer)) wishes_.stop = true;
   } catch (const nb::python_error& error) {
     if (::getpid() != process_) end_copy(name);
     raised_ = std::current_exception();
@@ -123,14 +136,16 @@ app::RunObserver Callbacks::observer() {
     };
   if (!functions_.on_episode.is_none())
     observer.on_episode = [this](const rl::Episode& episode) {
-      if (!has_stopped_) call(functions_.on_episode, "on_episode", [&episode] { return dict_of(episode); });
+      if (!raised_) call(functions_.on_episode, "on_episode", [&episode] { return dict_of(episode); });
     };
   if (!functions_.on_checkpoint.is_none())
     observer.on_checkpoint = [this](const app::SavedCheckpoint& saved) {
       if (!raised_) call(functions_.on_checkpoint, "on_checkpoint", [&saved] { return dict_of(saved); });
     };
-  if (observer.on_update || observer.on_episode || observer.on_checkpoint)
-    observer.wants_stop = [this] { return has_stopped_; };
+  if (observer.on_update || observer.on_episode || observer.on_checkpoint) {
+    observer.wants_stop = [this] { return has_stopped() || wishes_.change; };
+    observer.wants_checkpoint = [this] { return wishes_.checkpoint.exchange(false); };
+  }
   return observer;
 }
 

@@ -121,8 +121,7 @@ void pass_on(int number) {
 
 using Run = std::function<app::ExitCode(const app::RunObserver&)>;
 
-// Whether the run has made all its steps; false where a callback has stopped it.
-bool run_with(const CallbackFunctions& functions, bool is_main_thread, const Run& run) {
+void run_with(const CallbackFunctions& functions, RunWishes& wishes, bool is_main_thread, const Run& run) {
   const OnlyTraining only;
   app::ExitCode code = app::ExitCode::kDone;
   std::exception_ptr failure;
@@ -130,7 +129,7 @@ bool run_with(const CallbackFunctions& functions, bool is_main_thread, const Run
   {
     const KeptThreads threads;
     const KeptSignals kept;
-    Callbacks callbacks(functions, is_main_thread ? kept.interrupts() : nullptr);
+    Callbacks callbacks(functions, wishes, is_main_thread ? kept.interrupts() : nullptr);
     {
       const app::RunObserver observer = callbacks.observer();
       const nb::gil_scoped_release released;
@@ -146,7 +145,6 @@ bool run_with(const CallbackFunctions& functions, bool is_main_thread, const Run
   }
   if (failure) std::rethrow_exception(failure);
   if (code == app::ExitCode::kStopped && !has_stopped) pass_on(app::last_stop_signal());
-  return code == app::ExitCode::kDone;
 }
 
 // The folder of the run, which is chosen here where nobody names one, so that it is known afterwards.
@@ -173,33 +171,36 @@ nb::dict asked_for(const nb::list& settings, const std::optional<std::string>& c
   return its;
 }
 
-nb::tuple train(const nb::list& settings, const std::optional<std::string>& config, nb::object on_update,
-                nb::object on_episode, nb::object on_checkpoint, bool is_main_thread) {
+// The run's folder.
+std::string train(const nb::list& settings, const std::optional<std::string>& config, nb::object on_update,
+                  nb::object on_episode, nb::object on_checkpoint, RunWishes& wishes, bool is_main_thread) {
   app::TrainCommand command{.sources = {.flags = settings_of(settings)}, .clock_from = seconds_since_process_start()};
   if (config) command.sources.file = *config;
   std::string folder = name_folder(command.sources);
-  const bool is_finished =
-      run_with({std::move(on_update), std::move(on_episode), std::move(on_checkpoint)}, is_main_thread,
-               [&](const app::RunObserver& observer) { return run_command(command, environments(), observer); });
-  return nb::make_tuple(std::move(folder), is_finished);
+  run_with({std::move(on_update), std::move(on_episode), std::move(on_checkpoint)}, wishes, is_main_thread,
+           [&](const app::RunObserver& observer) { return run_command(command, environments(), observer); });
+  return folder;
 }
 
-bool resume(const std::string& folder, const nb::list& settings, nb::object on_update, nb::object on_episode,
-            nb::object on_checkpoint, bool is_main_thread) {
+void resume(const std::string& folder, const nb::list& settings, nb::object on_update, nb::object on_episode,
+            nb::object on_checkpoint, RunWishes& wishes, bool is_main_thread) {
   const app::ResumeCommand command{
       .run = folder, .flags = settings_of(settings), .clock_from = seconds_since_process_start()};
-  return run_with({std::move(on_update), std::move(on_episode), std::move(on_checkpoint)}, is_main_thread,
-                  [&](const app::RunObserver& observer) { return run_command(command, environments(), observer); });
+  run_with({std::move(on_update), std::move(on_episode), std::move(on_checkpoint)}, wishes, is_main_thread,
+           [&](const app::RunObserver& observer) { return run_command(command, environments(), observer); });
 }
 
 }  // namespace
 
 void bind_training(nb::module_& module) {
+  bind_wishes(module);
   module.def("asked_for", asked_for, nb::arg("settings"), nb::arg("config").none());
   module.def("train", train, nb::arg("settings"), nb::arg("config").none(), nb::arg("on_update").none(),
-             nb::arg("on_episode").none(), nb::arg("on_checkpoint").none(), nb::arg("is_main_thread"));
+             nb::arg("on_episode").none(), nb::arg("on_checkpoint").none(), nb::arg("wishes"),
+             nb::arg("is_main_thread"));
   module.def("resume", resume, nb::arg("folder"), nb::arg("settings"), nb::arg("on_update").none(),
-             nb::arg("on_episode").none(), nb::arg("on_checkpoint").none(), nb::arg("is_main_thread"));
+             nb::arg("on_episode").none(), nb::arg("on_checkpoint").none(), nb::arg("wishes"),
+             nb::arg("is_main_thread"));
 }
 
 }  // namespace tandem::python

@@ -12,6 +12,7 @@ from tandem._errors import CheckpointError, ConfigError, EnvError, Error, Invari
 from tandem._policy import Evaluation, Policy, evaluate, load
 from tandem._run import Run
 from tandem._train import resume, train
+from tandem._update import Update
 from tandem._vector import make_vec
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "Policy",
     "Run",
     "RunError",
+    "Update",
     "__version__",
     "evaluate",
     "load",

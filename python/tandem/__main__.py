@@ -6,7 +6,7 @@ import sys
 def main() -> int:
     from tandem._load import core
 
-    return core().run_program(["tandem", *sys.argv[1:]])
+    return int(core().run_program(["tandem", *sys.argv[1:]]))
 
 
 if __name__ == "__main__":

@@ -10,11 +10,14 @@ from gymnasium.vector.utils import batch_space
 from tandem._load import core
 from tandem._spaces import action_dtype, action_shape, action_space, observation_space
 
+# Texts as the program takes them.
+Pairs = list[str]
+
 
 class GroupVectorEnv(VectorEnv):
     """The core writes into arrays of this object: nothing is copied on the way, and by `copy=False` nothing at all."""
 
-    def __init__(self, name: str, num_envs: int, copy: bool, options: list, wrappers: list, plugins: list, python: Any):
+    def __init__(self, name: str, num_envs: int, copy: bool, options: Pairs, wrappers: Pairs, plugins: Pairs, python: Any):
         super().__init__()
         self._group = core().EnvGroup(name, num_envs, options, wrappers, plugins, python)
         its = self._group.spec
@@ -51,14 +54,14 @@ class GroupVectorEnv(VectorEnv):
             None if self._mask is None else self._mask.view(np.uint8),
         )
 
-    def reset(self, *, seed: "int | list[int | None] | None" = None, options: "dict[str, Any] | None" = None):
+    def reset(self, *, seed: "int | list[int | None] | None" = None, options: "dict[str, Any] | None" = None) -> Any:
         if options and "reset_mask" in options:
             raise ValueError("episodes that end begin anew by themselves, so there is no reset_mask; reset all")
         self._group.reset(self._seeds(seed))
         self._is_reset = True
         return self._shown(), self._mask_info()
 
-    def step(self, actions: Any):
+    def step(self, actions: Any) -> Any:
         if not self._is_reset:
             raise RuntimeError("reset() comes before the first step()")
         self._group.step(self._checked(actions))

@@ -3,16 +3,19 @@
 import functools
 import os
 import sys
+from typing import Any
 
 
 @functools.cache
-def core():
+def core() -> Any:
     from tandem import _libtorch
 
     _libtorch.load()
-    from tandem import _core
+    from tandem import _core  # type: ignore[attr-defined]  # the extension
 
-    variable = lambda name: os.environ.get(name, "")
+    def variable(name: str) -> str:
+        return os.environ.get(name, "")
+
     _core.set_places(
         [sys.executable, "-m", "tandem"],
         variable("TANDEM_MUJOCO"),

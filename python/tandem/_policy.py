@@ -46,7 +46,7 @@ class Policy:
     def __init__(self, source: "str | os.PathLike[str]", name: str = "", plugins: "list[str] | None" = None):
         self._core = core().Policy(os.fspath(source), name, [os.fspath(plugin) for plugin in plugins or []], None)
         self._spec = self._core.spec
-        self._state_size = self._core.state_size
+        self._state_size: int = self._core.state_size
 
     def __repr__(self) -> str:
         return f"tandem.Policy({self._core.folder!r})"
@@ -54,11 +54,11 @@ class Policy:
     @property
     def env(self) -> str:
         """The environment that it was trained on."""
-        return self._core.env
+        return str(self._core.env)
 
     @property
     def updates(self) -> int:
-        return self._core.updates
+        return int(self._core.updates)
 
     @property
     def state_size(self) -> int:

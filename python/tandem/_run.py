@@ -21,7 +21,8 @@ class Run:
     @property
     def summary(self) -> dict[str, Any]:
         """summary.json: how the run ended, and its last numbers."""
-        return json.loads((self.folder / "summary.json").read_text())
+        its: dict[str, Any] = json.loads((self.folder / "summary.json").read_text())
+        return its
 
     @property
     def metrics(self) -> dict[str, np.ndarray]:

@@ -53,7 +53,7 @@ def json_text(value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, os.PathLike):
-        return os.fspath(value)
+        return str(os.fspath(value))
     return json.dumps(value.tolist() if hasattr(value, "tolist") else value)
 
 

@@ -5,8 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
 from tandem._run import Run
+from tandem._update import Update
 
 Callback = Callable[[dict[str, Any]], Any]
+UpdateCallback = Callable[[Update], Any]
 
 
 class PpoOptions(TypedDict, total=False):
@@ -667,7 +669,7 @@ def train(
     algo: Literal["ppo", "dd_ppo", "impala", "appo", "sac", "td3", "ddpg", "dqn"] | None = None,
     *,
     config: str | os.PathLike[str] | None = None,
-    on_update: Callback | None = None,
+    on_update: UpdateCallback | None = None,
     on_episode: Callback | None = None,
     on_checkpoint: Callback | None = None,
     env_options: Sequence[str] | Mapping[str, Any] | Sequence[Any] = ...,
@@ -722,7 +724,7 @@ def train(
 def resume(
     run: str | os.PathLike[str] | Run,
     *,
-    on_update: Callback | None = None,
+    on_update: UpdateCallback | None = None,
     on_episode: Callback | None = None,
     on_checkpoint: Callback | None = None,
     plugins: Sequence[str | os.PathLike[str]] = ...,

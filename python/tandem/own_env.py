@@ -18,7 +18,7 @@ OPTION = "own_env"
 
 def packed(make: Callable[..., Any]) -> str:
     """Classes of modules are named, and looked up in the worker; those of a script or a notebook are in the text."""
-    import cloudpickle
+    import cloudpickle  # type: ignore[import-untyped]
 
     # Where the worker finds the modules that this process finds. A script's own folder is one of the places.
     whole = pickle.dumps((list(sys.path), cloudpickle.dumps(make)))
@@ -28,7 +28,8 @@ def packed(make: Callable[..., Any]) -> str:
 def unpacked(text: str) -> Callable[..., Any]:
     places, its = pickle.loads(zlib.decompress(base64.b64decode(text)))
     sys.path.extend(place for place in places if place and place not in sys.path)
-    return pickle.loads(its)
+    make: Callable[..., Any] = pickle.loads(its)
+    return make
 
 
 def make_own(own_env: str, **keywords: Any) -> Any:

@@ -2,6 +2,9 @@
 
 import ast
 import inspect
+import os
+import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -36,3 +39,48 @@ def test_the_named_parameters_are_those_of_the_functions():
         listed = {argument.arg for argument in arguments.args + arguments.kwonlyargs}
         parameters = inspect.signature(getattr(tandem, name)).parameters.values()
         assert listed >= {one.name for one in parameters if one.kind is not inspect.Parameter.VAR_KEYWORD}
+
+
+def faults_of(program, tmp_path):
+    """What mypy finds, a line and a code each. The package itself is checked as well, since its types come from there."""
+    file = tmp_path / "program.py"
+    file.write_text(program)
+    variables = {**os.environ, "MYPYPATH": str(Path(tandem.__file__).parents[1])}
+    words = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--hide-error-context", str(file)]
+    done = subprocess.run(words, capture_output=True, text=True, env=variables, cwd=tmp_path, timeout=240)
+    assert not done.stderr, done.stderr
+    return re.findall(r"program\.py:(\d+): error: .*\[(.+)\]|(.*: error: .*)", done.stdout)
+
+
+RIGHT = """import tandem
+from typing import Any
+
+def watch(update: tandem.Update) -> bool:
+    update.change(ppo={"gamma": 0.9})
+    return bool(update["env_steps"] < 1000)
+
+run = tandem.train(env="CartPole-v1", algo="ppo", total_steps=1000, ppo={"gamma": 0.9, "minibatch_size": None},
+                   eval={"every_steps": 5}, env_options={"length": 6}, policy={"hidden": [64]}, on_update=watch)
+tandem.train("CartPole-v1", on_update=print, on_episode=print, on_checkpoint=print)
+tandem.resume(run, total_steps=2000)
+returns: float = tandem.evaluate(tandem.load(run), episodes=2).mean
+"""
+WRONG = """import tandem
+tandem.train(env="CartPole-v1", ppo={"gama": 0.9})
+tandem.train(env="CartPole-v1", total_step=3)
+tandem.train(env="CartPole-v1", algo="pppo")
+tandem.train(env="CartPole-v1", total_steps="many")
+tandem.resume("run", env="CartPole-v1")
+tandem.train(on_update=lambda update: update.chance())
+tandem.load("run").predict()
+"""
+
+
+def test_a_checker_of_types_accepts_what_is_right(tmp_path):
+    assert faults_of(RIGHT, tmp_path) == []
+
+
+def test_a_checker_of_types_finds_what_is_wrong(tmp_path):
+    found = [(line, code) for line, code, other in faults_of(WRONG, tmp_path)]
+    codes = ("typeddict-unknown-key", "call-arg", "arg-type", "arg-type", "call-arg", "attr-defined", "call-arg")
+    assert found == [(str(number), code) for number, code in enumerate(codes, 2)]

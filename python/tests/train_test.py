@@ -51,6 +51,97 @@ def test_a_false_answer_ends_the_run_in_order_and_a_resume_has_the_bits_of_a_who
     assert tandem.resume(run, quiet=True).summary["state_sha256"] == whole.summary["state_sha256"]
 
 
+def test_an_update_can_be_asked_to_stop_and_to_save(small, tmp_path):
+    saved = []
+
+    def on_update(update):
+        if update["updates"] in (2, 3):
+            update.checkpoint()
+        if update["updates"] == 5:
+            update.stop()
+
+    run = tandem.train(**small, on_update=on_update, on_checkpoint=lambda its: saved.append(its["updates"]))
+    assert (run.summary["end"], saved) == ("stopped", [2, 3, 5])
+
+
+def test_a_changed_option_holds_from_the_next_update_on_and_is_recorded(small, tmp_path):
+    seen, episodes = [], []
+    small["ppo"].update(learning_rate=3e-4, learning_rate_schedule="constant")
+
+    def on_update(update):
+        seen.append((update["updates"], update["learning_rate"]))
+        if update["updates"] in (3, 5):
+            update.change(ppo={"learning_rate": 1e-3 / update["updates"]})
+
+    run = tandem.train(**small, on_update=on_update, on_episode=episodes.append)
+    rates = [3e-4] * 3 + [1e-3 / 3] * 2 + [2e-4] * 3
+    assert seen == list(zip(range(1, 9), rates)) and run.summary["end"] == "finished"
+    assert len(episodes) == run.summary["episodes"]
+    assert "learning_rate: 0.0002" in (run.folder / "config.yaml").read_text()
+
+    small["run_dir"] = tmp_path / "by hand"
+    its = tandem.train(**small, on_update=lambda line: line["updates"] < 3)
+    tandem.resume(its, ppo={"learning_rate": 1e-3 / 3}, quiet=True, on_update=lambda line: line["updates"] < 5)
+    whole = tandem.resume(its, ppo={"learning_rate": 2e-4}, quiet=True)
+    assert whole.summary["state_sha256"] == run.summary["state_sha256"]
+
+
+def test_a_change_in_the_last_update_can_be_more_steps(small):
+    def on_update(update):
+        if update["updates"] == 8:
+            update.change(total_steps=1280)
+
+    assert tandem.train(**small, on_update=on_update).summary["updates"] == 10
+
+
+def test_a_change_at_fault_leaves_a_whole_run(small):
+    with pytest.raises(tandem.ConfigError, match="ppo.learning_rate"):
+        tandem.train(**small, on_update=lambda update: update.change(ppo={"learning_rate": -1}))
+    run = tandem.Run(small["run_dir"])
+    assert (run.summary["end"], run.summary["updates"]) == ("stopped", 1)
+    assert tandem.resume(run, quiet=True).summary["end"] == "finished"
+
+
+def test_a_stop_beside_a_change_ends_the_run(small):
+    def on_update(update):
+        update.change(ppo={"gamma": 0.9})
+        return False
+
+    assert tandem.train(**small, on_update=on_update).summary["end"] == "stopped"
+
+
+def test_ctrl_c_beside_a_change_ends_the_run(small):
+    def on_update(update):
+        update.change(total_steps=2048)
+        signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        tandem.train(**small, on_update=on_update)
+
+
+def test_a_checkpoint_can_be_played_while_the_run_goes_on(small, tmp_path):
+    plain = tandem.train(**small)
+    small["run_dir"] = tmp_path / "played"
+    means = []
+
+    def on_checkpoint(saved):
+        means.append(tandem.evaluate(tandem.load(saved["folder"]), episodes=3).mean)
+
+    run = tandem.train(**small, on_update=lambda update: update.checkpoint(), on_checkpoint=on_checkpoint)
+    assert len(means) == 8 and all(mean >= 8 for mean in means)  # a pole takes eight steps to fall
+    assert run.summary["state_sha256"] == plain.summary["state_sha256"]
+
+
+def test_a_process_that_is_killed_in_a_callback_leaves_a_whole_checkpoint(small, tmp_path):
+    whole = tandem.train(**small)
+    place = tmp_path / "killed"
+    kill = "lambda update: update.checkpoint() if update['updates'] < 3 else os.kill(os.getpid(), signal.SIGKILL)"
+    given = {**small, "run_dir": str(place)}
+    program = f"import os, signal, tandem\ntandem.train(**{given!r}, on_update={kill})\n"
+    assert subprocess.run([sys.executable, "-c", program], timeout=120).returncode == -signal.SIGKILL
+    assert tandem.resume(place, quiet=True).summary["state_sha256"] == whole.summary["state_sha256"]
+
+
 def test_what_a_callback_raises_comes_out_and_the_run_has_failed(small):
     def fail(line):
         if line["updates"] == 2:

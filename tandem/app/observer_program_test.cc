@@ -18,6 +18,7 @@
 namespace tandem::app {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class ObserverProgramTest : public ::testing::TestWithParam<const char*> {
@@ -131,6 +132,18 @@ TEST_P(ObserverProgramTest, TheirWishToStopEndsTheRunAfterTheUpdateInWhichItCome
   EXPECT_EQ(summary_of("a").at("updates").as_int64(), 3);
   EXPECT_THAT(read_file(folder / "a/log.txt"), HasSubstr("wants_stop(): the run stops after update 3"));
   ASSERT_EQ(run_captured({"resume", folder / "a"}).code, 0);
+  ASSERT_EQ(train("b", {}).code, 0);
+  EXPECT_EQ(summary_of("a").at("state_sha256").as_string(), summary_of("b").at("state_sha256").as_string());
+}
+
+TEST_P(ObserverProgramTest, TheirWishForACheckpointIsOneOfThatUpdate) {
+  double updates = 0;
+  std::vector<std::int64_t> saved;
+  const RunObserver saves{.on_update = [&](const Record& line) { updates = line.number("updates"); },
+                          .on_checkpoint = [&](const SavedCheckpoint& its) { saved.push_back(its.updates); },
+                          .wants_checkpoint = [&] { return updates == 3 || updates == 4; }};
+  ASSERT_EQ(train("a", saves).code, 0);
+  EXPECT_THAT(saved, ElementsAre(3, 4, 12, 20, 28, 32));  // every eighth besides, counted from the last one
   ASSERT_EQ(train("b", {}).code, 0);
   EXPECT_EQ(summary_of("a").at("state_sha256").as_string(), summary_of("b").at("state_sha256").as_string());
 }

@@ -22,6 +22,7 @@
 // From within, anything may be read. The run's numbers do not depend on observers: they are given copies and constants.
 // LibTorch's own settings (threads, default types) belong to the run and must stay as they are; no other training may
 // be started. wants_stop() ends the run; in a program whose signals are the run's, std::raise(SIGTERM) does, too.
+// wants_checkpoint() has its state written.
 //
 // Errors: an exception ends the run as failed, with its text in summary.json and the exit code of a RunError, on all
 // ranks; the last checkpoint is then whole. Errors of Tandem's own types keep theirs.
@@ -59,6 +60,9 @@ struct RunObserver {
   /// as after a signal (kStopped). With one rank it ends after this update; with several after the next one, which the
   /// others may have begun. A wish is not taken back. May be called once more after a true one.
   std::function<bool()> wants_stop = {};
+  /// Asked after wants_stop(): true has a checkpoint written, as one that checkpoint.every_updates asks for. With one
+  /// rank it is of this update; with several of the next one. Each update asks anew.
+  std::function<bool()> wants_checkpoint = {};
 };
 
 }  // namespace tandem::app

@@ -87,15 +87,13 @@ class Training {
       if (restarts_) std::ranges::for_each(restarts_->take_remarks(), tell);
       std::ranges::for_each(run_->take_remarks(), tell);
       process_.hold(signals_, tell);
-      decision =
-          decide(record, record != nullptr && record->checkpoints().is_due(std::max<std::int64_t>(saved_updates_, 0)));
+      const std::int64_t saved = std::max<std::int64_t>(saved_updates_, 0);
+      const bool is_due = record != nullptr && (checkpoint_asked_ || record->checkpoints().is_due(saved));
+      decision = decide(record, is_due);
       if (record != nullptr) record->write_line();  // all have kept the update: what is read there is not made again
       if (watcher != nullptr) watcher->updated(record->figures());
       if (record != nullptr) told(record->checkpoints().written(), watcher);
-      // Alone, the run ends with this update. Other ranks have decided about it already, so they hear of it in the
-      // next.
-      if (watcher != nullptr && watcher->wants_stop()) observer_asked_ = StopRequest::kEnd;
-      if (ranks_.size() == 1) decision.stop = std::max(decision.stop, observer_asked_);
+      if (watcher != nullptr) ask(*watcher, decision);
       if (decision.checkpoint) checkpoint(record, watcher);
     }
     asked_ = decision.stop;
@@ -127,6 +125,15 @@ class Training {
     const Span span("begin");
     return algorithm_of(options).make_run(
         {.options = options, .environments = environments, .ranks = ranks, .restarts = restarts_});
+  }
+
+  // For this update where the run is alone. Other ranks have decided about it already, so they hear of it in the next.
+  void ask(const Watcher& watcher, Decision& decision) {
+    if (watcher.wants_stop()) observer_asked_ = StopRequest::kEnd;
+    checkpoint_asked_ = watcher.wants_checkpoint();
+    if (ranks_.size() > 1) return;
+    decision.stop = std::max(decision.stop, observer_asked_);
+    decision.checkpoint |= std::exchange(checkpoint_asked_, false);
   }
 
   // The message of a rank to the others between two updates.
@@ -260,6 +267,7 @@ class Training {
   Mutex recording_;                                    // held while this rank is not within an update
   const std::shared_ptr<rl::RestartBudget> restarts_;  // null: a failure ends the run
   StopRequest observer_asked_ = StopRequest::kNone;    // of rank 0, where it has one
+  bool checkpoint_asked_ = false;                      // by the observer, and not decided yet
   const std::unique_ptr<rl::TrainingRun> run_;
   RankWatch watch_;
   std::int64_t saved_updates_ = -1;  // of the last checkpoint; -1 before the first

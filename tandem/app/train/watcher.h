@@ -8,6 +8,7 @@
 // Errors: what an observer throws becomes a RunError that names the function; errors of Tandem's own types keep theirs.
 #pragma once
 #include <exception>
+#include <functional>
 #include <vector>
 
 #include "tandem/app/train/run_observer.h"
@@ -38,11 +39,9 @@ class Watcher {
   }
   /// Whether the observer has seen enough: the run is to end in order. Called after the others of an update, so that
   /// they decide about the update that they were told of.
-  [[nodiscard]] bool wants_stop() const {
-    bool wants = false;
-    if (observer_.wants_stop) call("wants_stop", [&] { wants = observer_.wants_stop(); });
-    return wants;
-  }
+  [[nodiscard]] bool wants_stop() const { return ask("wants_stop", observer_.wants_stop); }
+  /// Whether the observer wants a checkpoint. Called after wants_stop().
+  [[nodiscard]] bool wants_checkpoint() const { return ask("wants_checkpoint", observer_.wants_checkpoint); }
   /// The episodes that have ended since the last call.
   void tell_episodes() {
     for (const rl::Episode& episode : ended_) call("on_episode", [&] { observer_.on_episode(episode); });
@@ -50,6 +49,11 @@ class Watcher {
   }
 
  private:
+  static bool ask(const char* name, const std::function<bool()>& question) {
+    bool answer = false;
+    if (question) call(name, [&] { answer = question(); });
+    return answer;
+  }
   template <typename Call>
   static void call(const char* name, const Call& function) {
     try {
