@@ -9,14 +9,18 @@
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstdint>
+#include <filesystem>
 #include <iostream>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "tandem/app/program.h"
 #include "tandem/base/philox.h"
 #include "tandem/rl/algo/ppo/ppo_run.h"
 #include "tandem/rl/env/env_buffers.h"
@@ -133,6 +137,21 @@ rl::PpoSetup recurrent_setup(rl::CellKind cell) {
   return setup;
 }
 
+// The program's loop around 200 small updates: what a run's record costs, with a line an update and nobody who watches.
+void train_by_the_program() {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("tandem-counted-" + std::to_string(::getpid()));
+  const std::string place = folder.string();
+  const std::array words{"tandem",          "train", "--env",           "CartPole-v1", "--num-envs",        "4",
+                         "--rollout-steps", "16",    "--total-steps",   "12800",       "--epochs",          "1",
+                         "--minibatches",   "1",     "--seed",          "1",           "--devices",         "cpu:1",
+                         "--quiet",         "--set", "policy.hidden=8", "--set",       "instructions=avx2", "--run-dir",
+                         place.c_str()};
+  const int code = app::run_program(static_cast<int>(words.size()), words.data(), rl::EnvRegistry::native());
+  std::filesystem::remove_all(folder);
+  if (code != 0) throw std::runtime_error("the run ended with " + std::to_string(code));
+}
+
 struct Workload {
   const char* name;
   const char* within;
@@ -147,6 +166,7 @@ constexpr std::array kWorkloads{
     Workload{"rollout", "tandem::rl::RolloutWorker::collect*", [] { train(setup_of(rl::LossKernel::kAuto)); }},
     Workload{"ppo_update", "tandem::rl::Ppo::update*", [] { train(setup_of(rl::LossKernel::kAuto)); }},
     Workload{"ppo_update_tensors", "tandem::rl::Ppo::update*", [] { train(setup_of(rl::LossKernel::kOff)); }},
+    Workload{"program_updates", "tandem::app::(anonymous namespace)::Training::loop(*const&)", train_by_the_program},
     Workload{"recurrent_rollout", "tandem::rl::RolloutWorker::collect*",
              [] { train(recurrent_setup(rl::CellKind::kLstm)); }},
     Workload{"lstm_update", "tandem::rl::Ppo::update*", [] { train(recurrent_setup(rl::CellKind::kLstm)); }},

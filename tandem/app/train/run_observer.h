@@ -63,6 +63,10 @@ struct RunObserver {
   /// Asked after wants_stop(): true has a checkpoint written, as one that checkpoint.every_updates asks for. With one
   /// rank it is of this update; with several of the next one. Each update asks anew.
   std::function<bool()> wants_checkpoint = {};
+
+  [[nodiscard]] bool is_empty() const {
+    return !on_update && !on_episode && !on_checkpoint && !wants_stop && !wants_checkpoint;
+  }
 };
 
 }  // namespace tandem::app

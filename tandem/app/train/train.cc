@@ -337,7 +337,7 @@ std::optional<Trained> train(const Configuration& configuration, const rl::EnvRe
     begin_warm(run, options, place);
   }
   std::optional<Watcher> watcher;
-  if (place.observer != nullptr) watcher.emplace(*place.observer, run);
+  if (place.observer != nullptr && !place.observer->is_empty()) watcher.emplace(*place.observer, run);
   record.begin();
   training.watch().publish(place.folder.paths().status(),
                            {.env = options.env,
