@@ -28,5 +28,6 @@ class Corridor(gymnasium.Env):
         return np.array([self.place / self.length], np.float32)
 
 
-run = tandem.train(env=Corridor, env_options={"length": 6}, env_wrappers={"time_limit": 100}, total_steps=20_000)
+options = {"length": 6}
+run = tandem.train(env=Corridor, env_options=options, env_wrappers={"time_limit": 100}, total_steps=20_000, seed=1)
 print(tandem.evaluate(tandem.load(run), episodes=20))

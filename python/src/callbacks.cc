@@ -3,6 +3,7 @@
 #include <nanobind/stl/string.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -40,6 +41,8 @@ nb::object object_of(const MetricValue& value) {
       [](const auto& its) -> nb::object {
         if constexpr (std::is_same_v<std::decay_t<decltype(its)>, std::nullptr_t>) {
           return nb::none();
+        } else if constexpr (std::is_same_v<std::decay_t<decltype(its)>, double>) {
+          return std::isnan(its) ? nb::none() : nb::cast(its);
         } else {
           return nb::cast(its);
         }
@@ -82,7 +85,10 @@ bool is_false(const nb::object& answer) {
 
 std::string text_of(const nb::python_error& error) {
   const nb::str type = nb::cast<nb::str>(error.type().attr("__name__"));
-  return concat(type.c_str(), ": ", nb::str(error.value()).c_str());
+  // Whatever has no place in UTF-8 is written as its number.
+  const nb::object bytes =
+      nb::steal(PyUnicode_AsEncodedString(nb::str(error.value()).ptr(), "utf-8", "backslashreplace"));
+  return concat(type.c_str(), ": ", bytes.is_valid() ? PyBytes_AsString(bytes.ptr()) : "");
 }
 
 [[noreturn]] void end_copy(const char* name) {

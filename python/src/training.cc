@@ -9,7 +9,6 @@
 #include <nanobind/stl/vector.h>
 
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -33,27 +32,6 @@ namespace nb = nanobind;
 
 namespace tandem::python {
 namespace {
-
-// One at a time, since signals and LibTorch's threads belong to the process.
-class OnlyTraining {
- public:
-  OnlyTraining() {
-    if (is_under_way().exchange(true)) {
-      throw ConfigError(
-          "a training is under way in this process, and there may be one at a time; wait for its end, or start another "
-          "process, as by subprocess (a copy that was forked meanwhile may not train either)");
-    }
-  }
-  ~OnlyTraining() { is_under_way() = false; }
-  OnlyTraining(const OnlyTraining&) = delete;
-  OnlyTraining& operator=(const OnlyTraining&) = delete;
-
- private:
-  static std::atomic<bool>& is_under_way() {
-    static std::atomic<bool> is{false};
-    return is;
-  }
-};
 
 // What signals do now, and again when the object is gone.
 class KeptSignals {
@@ -110,19 +88,18 @@ std::vector<app::Setting> settings_of(const nb::list& given) {
 }
 
 // The first signal, when Python handles signals again: KeyboardInterrupt of Ctrl-C, or the end of the process.
-void pass_on(int number) {
+void pass_on(int number, bool is_main_thread) {
   if (number == 0) return;
   ::raise(number);
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
-  if (number != SIGINT) return;            // a handler of the user's own has returned
-  PyErr_SetNone(PyExc_KeyboardInterrupt);  // another thread than the main one, where no handler runs
+  if (is_main_thread || number != SIGINT) return;  // a handler of the user's own has returned, or it is ignored
+  PyErr_SetNone(PyExc_KeyboardInterrupt);          // in another thread no handler runs
   throw nb::python_error();
 }
 
 using Run = std::function<app::ExitCode(const app::RunObserver&)>;
 
 void run_with(const CallbackFunctions& functions, RunWishes& wishes, bool is_main_thread, const Run& run) {
-  const OnlyTraining only;
   app::ExitCode code = app::ExitCode::kDone;
   std::exception_ptr failure;
   bool has_stopped = false;
@@ -144,7 +121,7 @@ void run_with(const CallbackFunctions& functions, RunWishes& wishes, bool is_mai
     callbacks.rethrow();
   }
   if (failure) std::rethrow_exception(failure);
-  if (code == app::ExitCode::kStopped && !has_stopped) pass_on(app::last_stop_signal());
+  if (code == app::ExitCode::kStopped && !has_stopped) pass_on(app::last_stop_signal(), is_main_thread);
 }
 
 // The folder of the run, which is chosen here where nobody names one, so that it is known afterwards.
@@ -171,23 +148,24 @@ nb::dict asked_for(const nb::list& settings, const std::optional<std::string>& c
   return its;
 }
 
-// The run's folder.
-std::string train(const nb::list& settings, const std::optional<std::string>& config, nb::object on_update,
+// The run's folder, as a whole path: a callback may go to another one.
+std::string train(const std::optional<std::string>& config, const nb::list& settings, nb::object on_update,
                   nb::object on_episode, nb::object on_checkpoint, RunWishes& wishes, bool is_main_thread) {
   app::TrainCommand command{.sources = {.flags = settings_of(settings)}, .clock_from = seconds_since_process_start()};
   if (config) command.sources.file = *config;
-  std::string folder = name_folder(command.sources);
+  std::string folder = std::filesystem::absolute(name_folder(command.sources)).string();
   run_with({std::move(on_update), std::move(on_episode), std::move(on_checkpoint)}, wishes, is_main_thread,
            [&](const app::RunObserver& observer) { return run_command(command, environments(), observer); });
   return folder;
 }
 
-void resume(const std::string& folder, const nb::list& settings, nb::object on_update, nb::object on_episode,
-            nb::object on_checkpoint, RunWishes& wishes, bool is_main_thread) {
+std::string resume(const std::string& folder, const nb::list& settings, nb::object on_update, nb::object on_episode,
+                   nb::object on_checkpoint, RunWishes& wishes, bool is_main_thread) {
   const app::ResumeCommand command{
       .run = folder, .flags = settings_of(settings), .clock_from = seconds_since_process_start()};
   run_with({std::move(on_update), std::move(on_episode), std::move(on_checkpoint)}, wishes, is_main_thread,
            [&](const app::RunObserver& observer) { return run_command(command, environments(), observer); });
+  return folder;
 }
 
 }  // namespace
@@ -195,7 +173,7 @@ void resume(const std::string& folder, const nb::list& settings, nb::object on_u
 void bind_training(nb::module_& module) {
   bind_wishes(module);
   module.def("asked_for", asked_for, nb::arg("settings"), nb::arg("config").none());
-  module.def("train", train, nb::arg("settings"), nb::arg("config").none(), nb::arg("on_update").none(),
+  module.def("train", train, nb::arg("config").none(), nb::arg("settings"), nb::arg("on_update").none(),
              nb::arg("on_episode").none(), nb::arg("on_checkpoint").none(), nb::arg("wishes"),
              nb::arg("is_main_thread"));
   module.def("resume", resume, nb::arg("folder"), nb::arg("settings"), nb::arg("on_update").none(),

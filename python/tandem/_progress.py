@@ -2,7 +2,6 @@
 
 import sys
 import time
-from collections.abc import Callable
 from typing import Any
 
 
@@ -14,22 +13,28 @@ def is_own_terminal() -> bool:
         return False
 
 
-def shown(on_update: "Callable[[dict[str, Any]], Any] | None") -> Callable[[dict[str, Any]], Any]:
-    """`on_update`, and a line that is written anew twice a second."""
-    last = 0.0
+class Line:
+    """One line, which is written anew twice a second, and a last time at the end."""
 
-    def update(line: dict[str, Any]) -> Any:
-        nonlocal last
-        if time.monotonic() - last >= 0.5:
-            last = time.monotonic()
-            sys.stdout.write("\r" + text_of(line).ljust(70))
-            sys.stdout.flush()
-        return on_update(line) if on_update is not None else None
+    def __init__(self, total_steps: "int | None"):
+        self._of_all = "" if total_steps is None else f" of {total_steps:,}"
+        self._metrics: "dict[str, Any] | None" = None
+        self._written = 0.0
 
-    return update
+    def show(self, metrics: dict[str, Any]) -> None:
+        self._metrics = metrics
+        if time.monotonic() - self._written >= 0.5:
+            self._write("")
 
+    def close(self) -> None:
+        if self._metrics is not None:
+            self._write("\n")
 
-def text_of(line: dict[str, Any]) -> str:
-    mean = line.get("episode_return_mean")
-    its = "" if mean is None else f"return {mean:.4g}  "
-    return f"{its}{line['env_steps']:,} steps  {line.get('env_steps_per_s') or 0:,.0f}/s"
+    def _write(self, end: str) -> None:
+        assert self._metrics is not None
+        self._written = time.monotonic()
+        mean, speed = (self._metrics.get(name) for name in ("episode_return_mean", "env_steps_per_s"))
+        its = "" if mean is None else f"return {mean:.4g}  "
+        text = f"{its}{self._metrics['env_steps']:,}{self._of_all} steps  {speed or 0:,.0f}/s"
+        sys.stdout.write("\r" + text.ljust(70) + end)
+        sys.stdout.flush()

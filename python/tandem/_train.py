@@ -1,21 +1,16 @@
 """Training: the program's commands `train` and `resume` as functions."""
 
 import os
-import sys
-import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from tandem._env_names import named, own_python
 from tandem._errors import ConfigError
 from tandem._load import core
-from tandem._progress import is_own_terminal, shown
 from tandem._run import Run
 from tandem._settings import settings_of
-from tandem._update import Update, Wishes
-
-Callback = Callable[[dict[str, Any]], Any]
-UpdateCallback = Callable[[Update], Any]
+from tandem._training import Callback, Training, UpdateCallback
 
 
 def train(
@@ -48,14 +43,13 @@ def train(
     if name is not None:
         options["env"] = name
     place = None if config is None else os.fspath(config)
-    settings = settings_of(options)
-    asked = core().asked_for(settings, place)
-    if asked["python"] is None and (python := own_python(asked["env"])) is not None:
-        settings.append(("python", "the interpreter of tandem.train()", python))
-    wishes = Wishes()
-    calls = (prepared(on_update, wishes, settings, asked["quiet"]), on_episode, on_checkpoint, wishes.core)
-    folder = core().train(settings, place, *calls, is_main_thread())
-    return changed(folder, settings, calls, wishes)
+    with Training(on_update, on_episode, on_checkpoint) as training:
+        settings = settings_of(options)
+        asked = core().asked_for(settings, place)
+        if asked["python"] is None and (python := own_python(asked["env"])) is not None:
+            settings.append(("python", "the interpreter of tandem.train()", python))
+        start = partial(core().train, place)
+        return Run(training.run(start, settings, asked["quiet"], options.get("total_steps")))
 
 
 def resume(
@@ -68,36 +62,9 @@ def resume(
 ) -> Run:
     """Goes on with a run from its last checkpoint, with its recorded options. `options`: those that a resume may change
     (`tandem resume --help`), such as `total_steps`. All else is as of train()."""
-    folder = os.fspath(run.folder if isinstance(run, Run) else run)
+    folder = os.path.abspath(run.folder if isinstance(run, Run) else run)
     if "env" in options or "run_dir" in options:
         raise ConfigError("env and run_dir belong to the run from its start; leave them out")
-    settings = settings_of(options)
-    wishes = Wishes()
-    calls = (prepared(on_update, wishes, settings, bool(options.get("quiet"))), on_episode, on_checkpoint, wishes.core)
-    core().resume(folder, settings, *calls, is_main_thread())
-    return changed(folder, settings, calls, wishes)
-
-
-def changed(folder: str, settings: list[Any], calls: "tuple[Any, ...]", wishes: Wishes) -> Run:
-    """The run, when it has gone on with all options that callbacks have changed."""
-    of_calls = [setting for setting in settings if setting[0] == "quiet"]
-    while changes := wishes.take_changes():
-        core().resume(folder, changes + of_calls, *calls, is_main_thread())
-    return Run(folder)
-
-
-def prepared(
-    on_update: "UpdateCallback | None", wishes: Wishes, settings: list[Any], is_quiet: bool
-) -> "Callback | None":
-    """The core prints on its own from here on; where that would be lost, it is silent and Python shows a line."""
-    listener = None if on_update is None else lambda metrics: on_update(Update(metrics, wishes))
-    if is_quiet or is_own_terminal():
-        sys.stdout.flush()
-        return listener
-    settings[:] = [setting for setting in settings if setting[0] != "quiet"]
-    settings.append(("quiet", "the output of tandem.train()", "true"))
-    return shown(listener)
-
-
-def is_main_thread() -> bool:
-    return threading.current_thread() is threading.main_thread()
+    with Training(on_update, on_episode, on_checkpoint) as training:
+        start = partial(core().resume, folder)
+        return Run(training.run(start, settings_of(options), bool(options.get("quiet")), options.get("total_steps")))

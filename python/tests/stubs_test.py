@@ -56,7 +56,7 @@ RIGHT = """import tandem
 from typing import Any
 
 def watch(update: tandem.Update) -> bool:
-    update.change(ppo={"gamma": 0.9})
+    update.change(ppo={"entropy_coef": 0.1})
     return bool(update["env_steps"] < 1000)
 
 run = tandem.train(env="CartPole-v1", algo="ppo", total_steps=1000, ppo={"gamma": 0.9, "minibatch_size": None},

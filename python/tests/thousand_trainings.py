@@ -62,7 +62,7 @@ def train(number: int, folder: Path) -> None:
             except tandem.ConfigError:
                 pass
         case 4:
-            run = tandem.train(**its, on_update=lambda update: update.change(ppo={"gamma": 0.9}))
+            run = tandem.train(**its, on_update=lambda update: update.change(ppo={"entropy_coef": 0.1}))
             tandem.evaluate(tandem.load(run), episodes=1)
         case 5:
             tandem.train(**its, devices="cpu:2", shards=2)

@@ -1,11 +1,14 @@
 """tandem.train() and tandem.resume(): options, metrics, callbacks, and how runs end."""
 
+import io
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -64,6 +67,71 @@ def test_an_update_can_be_asked_to_stop_and_to_save(small, tmp_path):
     assert (run.summary["end"], saved) == ("stopped", [2, 3, 5])
 
 
+def test_a_change_of_nothing_changes_nothing(small):
+    def on_update(update):
+        update.change()
+        update.change(ppo={})
+
+    assert tandem.train(**small, on_update=on_update).summary["end"] == "finished"
+
+
+def test_of_several_values_of_an_option_the_last_one_holds(small):
+    def on_update(update):
+        if update["updates"] == 2:
+            update.change(total_steps=1152, ppo={"entropy_coef": 0.5})
+            update.change(total_steps=1280)
+
+    run = tandem.train(**small, on_update=on_update)
+    assert run.summary["updates"] == 10 and "entropy_coef: 0.5" in (run.folder / "config.yaml").read_text()
+
+
+@pytest.mark.parametrize("name, value", [("env", "Pendulum-v1"), ("run_dir", "elsewhere"), ("quiet", False)])
+def test_what_belongs_to_the_run_or_the_call_cannot_change(small, name, value):
+    with pytest.raises(tandem.ConfigError, match=f"{name} cannot change"):
+        tandem.train(**small, on_update=lambda update: update.change(**{name: value}))
+
+
+def test_nothing_can_be_asked_of_a_run_that_has_ended(small):
+    kept = []
+    tandem.train(**small, on_update=kept.append)
+    for ask in (kept[-1].stop, kept[-1].checkpoint, lambda: kept[-1].change(total_steps=2048)):
+        with pytest.raises(tandem.RunError, match="has ended"):
+            ask()
+
+
+def test_an_update_is_sent_elsewhere_as_a_dict(small):
+    kept = []
+    tandem.train(**small, on_update=lambda update: kept.append(pickle.dumps(update)))
+    assert type(pickle.loads(kept[0])) is dict and pickle.loads(kept[0])["updates"] == 1
+
+
+def test_what_an_algorithm_does_not_have_is_none(small):
+    seen = []
+    small.pop("ppo"), small.pop("rollout_steps")
+    tandem.train(**small, algo="dqn", dqn={"learning_starts": 100, "batch_size": 16}, on_update=seen.append)
+    assert seen[-1]["approx_kl"] is None and seen[-1]["value_loss"] > 0
+
+
+def test_a_callback_may_go_to_another_folder(small, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    small["run_dir"] = "runs/here"
+
+    def on_update(update):
+        if update["updates"] == 2:
+            os.chdir(tmp_path / "elsewhere")
+            update.change(ppo={"entropy_coef": 0.1})
+
+    run = tandem.train(**small, on_update=on_update)
+    assert run.summary["end"] == "finished" and run.folder == tmp_path / "runs" / "here"
+
+
+def test_a_callback_that_is_no_function_is_refused_before_anything_begins(small):
+    with pytest.raises(tandem.ConfigError, match="on_episode: a function is wanted, not 3"):
+        tandem.train(**small, on_episode=3)
+    assert not small["run_dir"].exists()
+
+
 def test_a_changed_option_holds_from_the_next_update_on_and_is_recorded(small, tmp_path):
     seen, episodes = [], []
     small["ppo"].update(learning_rate=3e-4, learning_rate_schedule="constant")
@@ -104,7 +172,7 @@ def test_a_change_at_fault_leaves_a_whole_run(small):
 
 def test_a_stop_beside_a_change_ends_the_run(small):
     def on_update(update):
-        update.change(ppo={"gamma": 0.9})
+        update.change(ppo={"entropy_coef": 0.1})
         return False
 
     assert tandem.train(**small, on_update=on_update).summary["end"] == "stopped"
@@ -153,6 +221,31 @@ def test_what_a_callback_raises_comes_out_and_the_run_has_failed(small):
     assert summary["end"] == "failed" and "on_update() raised LookupError: no such thing" in summary["failure"]
 
 
+def test_a_text_that_is_no_unicode_is_recorded(small):
+    def fail(update):
+        raise ValueError("a file named x\udc80y")
+
+    with pytest.raises(ValueError):
+        tandem.train(**small, on_update=fail)
+    assert "on_update() raised ValueError: a file named x\\udc80y" in tandem.Run(small["run_dir"]).summary["failure"]
+
+
+def test_where_prints_are_collected_a_line_says_how_far_it_is(small, monkeypatch):
+    small["quiet"] = False
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    tandem.train(**small)
+    assert sys.stdout.getvalue().endswith("\n") and "1,024 of 1,024 steps" in sys.stdout.getvalue().splitlines()[-1]
+
+
+def test_a_process_without_an_output_trains(small):
+    given = {**small, "run_dir": str(small["run_dir"]), "quiet": False}
+    program = f"import sys, tandem\nassert sys.stdout is None\ntandem.train(**{given!r}, on_update=lambda update: None)"
+    words = ["sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "-c", program]
+    done = subprocess.run(words, stderr=subprocess.PIPE, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert tandem.Run(small["run_dir"]).summary["end"] == "finished"
+
+
 def test_faults_come_together_and_name_their_keywords(small):
     small["ppo"] = {"gamma": 2, "learningrate": 1e-3}
     with pytest.raises(tandem.ConfigError) as caught:
@@ -184,13 +277,32 @@ def test_ctrl_c_ends_the_run_with_a_checkpoint(small, tmp_path):
     assert signal.getsignal(signal.SIGINT) is before
 
 
+def test_a_handler_of_ones_own_is_called_and_the_run_stops(small):
+    caught = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: caught.append(number))
+    begun = small["run_dir"] / "metrics.jsonl"
+    small["total_steps"] = 10**9
+    killer = threading.Thread(target=lambda: (waited_for(begun), os.kill(os.getpid(), signal.SIGINT)))
+    try:
+        killer.start()
+        assert tandem.train(**small).summary["end"] == "stopped"
+    finally:
+        killer.join()
+        signal.signal(signal.SIGINT, before)
+    assert caught == [signal.SIGINT]
+
+
+def waited_for(file):
+    while not file.exists():
+        time.sleep(0.001)
+
+
 def test_ctrl_c_while_nobody_listens_ends_the_run_with_a_checkpoint(small, tmp_path):
     small["total_steps"] = 10**9
     begun = small["run_dir"] / "metrics.jsonl"
 
     def interrupt():
-        while not begun.exists():
-            pass
+        waited_for(begun)
         os.kill(os.getpid(), signal.SIGINT)
 
     killer = threading.Thread(target=interrupt)
