@@ -10,7 +10,7 @@ import numpy as np
 from tandem._env_names import core_name, own_python
 from tandem._errors import ConfigError
 from tandem._load import core
-from tandem._run import Run
+from tandem._run import NamedCode, Run
 from tandem._spaces import action_dtype, action_shape, leaves_of
 
 
@@ -43,8 +43,8 @@ class Policy:
     Safe from several threads, whose calls take turns.
     """
 
-    def __init__(self, source: "str | os.PathLike[str]", name: str = "", plugins: "list[str] | None" = None):
-        self._core = core().Policy(os.fspath(source), name, [os.fspath(plugin) for plugin in plugins or []], None)
+    def __init__(self, source: "str | os.PathLike[str]", name: str = "", named: NamedCode = NamedCode()):
+        self._core = core().Policy(os.fspath(source), name, list(named.plugins), named.python)
         self._spec = self._core.spec
         self._state_size: int = self._core.state_size
 
@@ -124,10 +124,22 @@ class Policy:
         return np.ascontiguousarray(entries).view(np.uint8)
 
 
-def load(run: "str | os.PathLike[str] | Run", *, policy: str = "", plugins: "list[str] | None" = None) -> Policy:
+def load(
+    run: "str | os.PathLike[str] | Run",
+    *,
+    policy: str = "",
+    plugins: "list[str] | None" = None,
+    python: "str | os.PathLike[str] | None" = None,
+) -> Policy:
     """The newest policy of a run, or that of a checkpoint or of a run's `best`. `policy`: its name, where the run has
-    several. `plugins`: those of the environment, where they have moved."""
-    return Policy(run.folder if isinstance(run, Run) else run, policy, plugins)
+    several. `plugins`, `python`: those of the environment, where they have moved, or where what the record alone names
+    is not run since others may have written it."""
+    given = run.named if isinstance(run, Run) else NamedCode()
+    named = NamedCode(
+        python=given.python if python is None else os.fspath(python),
+        plugins=given.plugins if plugins is None else tuple(os.fspath(plugin) for plugin in plugins),
+    )
+    return Policy(run.folder if isinstance(run, Run) else run, policy, named)
 
 
 def evaluate(

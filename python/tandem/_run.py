@@ -3,17 +3,37 @@
 import json
 import math
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 
-class Run:
-    """A run in its folder. Everything is read when it is asked for."""
+@dataclass(frozen=True)
+class NamedCode:
+    """What a user has named that runs with his rights: the Python of an environment, and plugins. What a record alone
+    names is taken under the conditions of recorded code (tandem/app/train/recorded_plugins.h)."""
 
-    def __init__(self, folder: "str | os.PathLike[str]"):
+    python: "str | None" = None
+    plugins: "tuple[str, ...]" = ()
+
+    def settings(self) -> "list[tuple[str, str, Any]]":
+        """For a resume."""
+        place = "what the training was given"
+        its: "list[tuple[str, str, Any]]" = [] if self.python is None else [("python", place, self.python)]
+        return [*its, ("plugins", place, list(self.plugins))] if self.plugins else its
+
+
+class Run:
+    """A run in its folder. Everything is read when it is asked for.
+
+    `named`: of a run that this process has trained, the code that it ran then; load() and resume() run it again.
+    """
+
+    def __init__(self, folder: "str | os.PathLike[str]", named: NamedCode = NamedCode()):
         self.folder = Path(folder)
+        self.named = named
 
     def __repr__(self) -> str:
         return f"tandem.Run({str(self.folder)!r})"

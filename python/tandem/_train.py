@@ -8,7 +8,7 @@ from typing import Any
 from tandem._env_names import named, own_python
 from tandem._errors import ConfigError
 from tandem._load import core
-from tandem._run import Run
+from tandem._run import NamedCode, Run
 from tandem._settings import settings_of
 from tandem._training import Callback, Training, UpdateCallback
 
@@ -46,10 +46,12 @@ def train(
     with Training(on_update, on_episode, on_checkpoint) as training:
         settings = settings_of(options)
         asked = core().asked_for(settings, place)
-        if asked["python"] is None and (python := own_python(asked["env"])) is not None:
+        python = asked["python"] or own_python(asked["env"])
+        if asked["python"] is None and python is not None:
             settings.append(("python", "the interpreter of tandem.train()", python))
+        code = NamedCode(python, tuple(os.path.abspath(plugin) for plugin in options.get("plugins") or ()))
         start = partial(core().train, place)
-        return Run(training.run(start, settings, asked["quiet"], options.get("total_steps")))
+        return Run(training.run(start, settings, asked["quiet"], options.get("total_steps"), code), code)
 
 
 def resume(
@@ -66,5 +68,9 @@ def resume(
     if "env" in options or "run_dir" in options:
         raise ConfigError("env and run_dir belong to the run from its start; leave them out")
     with Training(on_update, on_episode, on_checkpoint) as training:
+        settings = settings_of(options)
+        code = run.named if isinstance(run, Run) else NamedCode(options.get("python"))
+        settings += [its for its in code.settings() if its[0] not in options]
         start = partial(core().resume, folder)
-        return Run(training.run(start, settings_of(options), bool(options.get("quiet")), options.get("total_steps")))
+        training.run(start, settings, bool(options.get("quiet")), options.get("total_steps"), code)
+        return Run(folder, code)

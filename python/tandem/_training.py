@@ -8,6 +8,7 @@ from typing import Any
 from tandem._errors import ConfigError
 from tandem._load import core
 from tandem._progress import Line, is_own_terminal
+from tandem._run import NamedCode
 from tandem._settings import Setting
 from tandem._update import Update, Wishes
 
@@ -49,14 +50,21 @@ class Training:
         if self._line is not None:
             self._line.close()
 
-    def run(self, start: Callable[..., str], settings: list[Setting], is_quiet: bool, total_steps: "int | None") -> str:
+    def run(
+        self,
+        start: Callable[..., str],
+        settings: list[Setting],
+        is_quiet: bool,
+        total_steps: "int | None",
+        code: NamedCode,
+    ) -> str:
         """Calls `start` with the settings and all that the core needs besides; it returns the run's folder. Goes on
         from there with what callbacks have changed. The folder is returned when the run has ended."""
         settings = self._told_where(settings, is_quiet, total_steps)
         folder = start(settings, *self._calls())
         of_call = [setting for setting in settings if setting[0] == "quiet"]
         while changes := self._wishes.take_changes():
-            core().resume(folder, changes + of_call, *self._calls())
+            core().resume(folder, [*changes, *code.settings(), *of_call], *self._calls())
         return folder
 
     def _told_where(self, settings: list[Setting], is_quiet: bool, total_steps: "int | None") -> list[Setting]:

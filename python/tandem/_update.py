@@ -7,7 +7,7 @@ from tandem._load import core
 from tandem._settings import Setting, settings_of
 
 # What belongs to a run from its start, or to one call.
-UNCHANGEABLE = ("env", "run_dir", "quiet")
+UNCHANGEABLE = ("env", "run_dir", "quiet", "python", "plugins")
 
 
 class Wishes:

@@ -1,9 +1,11 @@
 """Environments in Python: by gymnasium's names, and made by a function of the user's, in worker processes."""
 
 import os
+import sys
 
 import gymnasium
 import numpy as np
+import pytest
 
 import tandem
 
@@ -40,7 +42,7 @@ def test_a_function_makes_environments_in_worker_processes(small, tmp_path):
     assert int(note.read_text()) != os.getpid()
     # The run folder alone tells how the environment is made.
     small.pop("env")
-    assert len(tandem.load(run).evaluate(2).returns) == 2
+    assert len(tandem.load(run.folder).evaluate(2).returns) == 2
 
 
 def test_a_class_takes_options(small):
@@ -53,3 +55,22 @@ def test_a_name_of_gymnasiums_goes_through_the_bridge(small):
     small.update(env="FrozenLake-v1", total_steps=256)
     run = tandem.train(**small)
     assert "gymnasium:FrozenLake-v1" in (run.folder / "config.yaml").read_text()
+
+
+def test_where_others_may_write_code_runs_for_the_process_that_named_it(small, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tmp_path.chmod(0o777)
+    small.update(env="FrozenLake-v1", total_steps=256)
+
+    def on_update(update):
+        if update["updates"] == 1:
+            update.change(total_steps=384)
+
+    run = tandem.train(**small, on_update=on_update)
+    assert run.summary["env_steps"] == 384 and len(tandem.load(run).evaluate(2).returns) == 2
+    assert tandem.resume(run, total_steps=512, quiet=True).summary["env_steps"] == 512
+    with pytest.raises(tandem.ConfigError, match="may be written by everybody"):
+        tandem.load(run.folder)
+    with pytest.raises(tandem.ConfigError, match="may be written by everybody"):
+        tandem.resume(run.folder, total_steps=640)
+    assert len(tandem.load(run.folder, python=sys.executable).evaluate(2).returns) == 2
