@@ -17,7 +17,9 @@ Pairs = list[str]
 class GroupVectorEnv(VectorEnv):
     """The core writes into arrays of this object: nothing is copied on the way, and by `copy=False` nothing at all."""
 
-    def __init__(self, name: str, num_envs: int, copy: bool, options: Pairs, wrappers: Pairs, plugins: Pairs, python: Any):
+    def __init__(
+        self, name: str, num_envs: int, copy: bool, options: Pairs, wrappers: Pairs, plugins: Pairs, python: Any
+    ):
         super().__init__()
         self._group = core().EnvGroup(name, num_envs, options, wrappers, plugins, python)
         its = self._group.spec

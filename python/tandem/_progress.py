@@ -17,7 +17,7 @@ class Line:
     """One line, which is written anew twice a second, and a last time at the end."""
 
     def __init__(self, total_steps: "int | None"):
-        self._of_all = "" if total_steps is None else f" of {total_steps:,}"
+        self._total = total_steps
         self._metrics: "dict[str, Any] | None" = None
         self._written = 0.0
 
@@ -33,8 +33,17 @@ class Line:
     def _write(self, end: str) -> None:
         assert self._metrics is not None
         self._written = time.monotonic()
-        mean, speed = (self._metrics.get(name) for name in ("episode_return_mean", "env_steps_per_s"))
-        its = "" if mean is None else f"return {mean:.4g}  "
-        text = f"{its}{self._metrics['env_steps']:,}{self._of_all} steps  {speed or 0:,.0f}/s"
-        sys.stdout.write("\r" + text.ljust(70) + end)
+        sys.stdout.write("\r" + text_of(self._metrics, self._total).ljust(80) + end)
         sys.stdout.flush()
+
+
+def text_of(metrics: dict[str, Any], total: "int | None") -> str:
+    mean, steps, speed = metrics.get("episode_return_mean"), metrics["env_steps"], metrics.get("env_steps_per_s")
+    parts = ["" if mean is None else f"return {mean:.4g}  "]
+    parts.append(f"{steps:,} steps" if total is None else f"{steps:,} of {total:,} steps")
+    if speed:
+        parts.append(f"  {speed:,.0f}/s")
+    if speed and total is not None:
+        minutes, seconds = divmod(max(0, round((total - steps) / speed)), 60)
+        parts.append(f"  {minutes}:{seconds:02} left")
+    return "".join(parts)

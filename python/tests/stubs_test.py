@@ -42,7 +42,7 @@ def test_the_named_parameters_are_those_of_the_functions():
 
 
 def faults_of(program, tmp_path):
-    """What mypy finds, a line and a code each. The package itself is checked as well, since its types come from there."""
+    """What mypy finds, a line and a code each. The package is checked as well."""
     file = tmp_path / "program.py"
     file.write_text(program)
     variables = {**os.environ, "MYPYPATH": str(Path(tandem.__file__).parents[1])}

@@ -124,6 +124,9 @@ def test_a_callback_may_go_to_another_folder(small, tmp_path, monkeypatch):
 
     run = tandem.train(**small, on_update=on_update)
     assert run.summary["end"] == "finished" and run.folder == tmp_path / "runs" / "here"
+    monkeypatch.chdir(tmp_path)
+    again = tandem.resume("runs/here", total_steps=1280, quiet=True, on_update=lambda update: os.chdir("/"))
+    assert again.summary["env_steps"] == 1280
 
 
 def test_a_callback_that_is_no_function_is_refused_before_anything_begins(small):
@@ -355,6 +358,12 @@ def test_trainings_leave_nothing_behind(small, tmp_path):
         tandem.train(**small, on_update=lambda line: None)
         after.append(held())
     assert after[2:] == [after[1]] * 4
+
+
+def test_environments_live_in_processes_of_their_own_where_that_is_asked_for(small, tmp_path):
+    plain = tandem.train(**small)
+    small.update(run_dir=tmp_path / "isolated", isolate_envs=True)
+    assert tandem.train(**small).summary["state_sha256"] == plain.summary["state_sha256"]
 
 
 def test_a_file_of_settings_lies_below_the_keywords(small, tmp_path):
