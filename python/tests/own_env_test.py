@@ -45,6 +45,37 @@ def test_a_function_makes_environments_in_worker_processes(small, tmp_path):
     assert len(tandem.load(run.folder).evaluate(2).returns) == 2
 
 
+class OldReset(Corridor):
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=seed)[0][:1]
+
+
+class OldStep(Corridor):
+    def step(self, action):
+        return super().step(action)[1:]
+
+
+class NoStep(Corridor):
+    def step(self, action):
+        return None
+
+
+WORDS = "gymnasium's environments return"
+
+
+@pytest.mark.parametrize(
+    "env, text",
+    [
+        (OldReset, rf"reset\(\) returned ndarray, and {WORDS} \(observation, info\)"),
+        (OldStep, rf"step\(\) returned 4 values, and {WORDS} \(observation, reward, terminated, truncated, info\)"),
+        (NoStep, r"step\(\) returned NoneType"),
+    ],
+)
+def test_what_an_environment_returns_amiss_is_said(small, env, text):
+    with pytest.raises(tandem.Error, match=text):
+        tandem.train(**{**small, "env": env})
+
+
 def test_a_class_takes_options(small):
     small.update(env=Corridor, env_options={"length": 2}, env_wrappers={"time_limit": 30})
     run = tandem.train(**small)

@@ -2,9 +2,13 @@
 
 #include <ATen/Context.h>
 #include <ATen/detail/CUDAHooksInterface.h>
+#include <dlfcn.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
+#include <string>
+#include <system_error>
 
 #include "tandem/base/error.h"
 #include "tandem/base/library/shared_library.h"
@@ -57,12 +61,29 @@ std::vector<c10::Device> cuda_devices(std::string_view text, std::string_view li
   return devices;
 }
 
+// A process that has LibTorch without a run path to it, as one of Python's, finds this one by the folder of the other.
+std::filesystem::path beside_libtorch(const char* name) {
+  Dl_info loaded{};
+  if (::dladdr(reinterpret_cast<const void*>(&at::globalContext), &loaded) == 0 || loaded.dli_fname == nullptr)
+    return {};
+  return std::filesystem::path(loaded.dli_fname).parent_path() / name;
+}
+
+// Why it cannot be loaded; empty: it is. The library registers its devices with ATen while it is loaded.
+std::string load_cuda_library() {
+  constexpr const char* kName = "libtorch_cuda.so";
+  const std::string failure = SharedLibrary(kName, SharedLibrary::Symbols::kGlobal).why_not();
+  const std::filesystem::path other = beside_libtorch(kName);
+  std::error_code error;
+  if (failure.empty() || !std::filesystem::exists(other, error)) return failure;
+  return SharedLibrary(other.string(), SharedLibrary::Symbols::kGlobal).why_not();
+}
+
 }  // namespace
 
 // LibTorch's library is loaded once; a failure is kept and thrown at each call.
 void require_cuda() {
-  // The library registers its devices with ATen while it is loaded.
-  static const std::string failure = SharedLibrary("libtorch_cuda.so", SharedLibrary::Symbols::kGlobal).why_not();
+  static const std::string failure = load_cuda_library();
   if (!failure.empty()) {
     throw ConfigError(concat("devices: CUDA was asked for, but LibTorch's CUDA library cannot be loaded: ", failure,
                              "; use a CUDA build of LibTorch with its CUDA libraries, or --devices cpu:N"));

@@ -1,3 +1,12 @@
+RESET_GIVES, STEP_GIVES = "observation, info", "observation, reward, terminated, truncated, info"
+
+
+def unlike(answer, call, wanted):
+    """What an environment returned that cannot be taken apart: of an older interface, or by mistake."""
+    its = "%d values" % len(answer) if isinstance(answer, (tuple, list)) else type(answer).__name__
+    return TypeError("%s returned %s, and gymnasium's environments return (%s)" % (call, its, wanted))
+
+
 class Loop:
     """Environments that are objects of their own, stepped one after the other."""
 
@@ -26,7 +35,10 @@ class Loop:
                 seed = self.anew(e, "reset()", error)
 
     def first(self, e, shown_by_reset):
-        observation, info = shown_by_reset
+        try:
+            observation, info = shown_by_reset
+        except (TypeError, ValueError):
+            raise unlike(shown_by_reset, "reset()", RESET_GIVES) from None
         self.worker.shown.write_now(e, observation, info)
         self.steps[e] = 0
         if self.metrics:
@@ -52,7 +64,11 @@ class Loop:
                 continue
             env = self.envs[e]
             try:
-                observation, reward, terminated, truncated, info = env.step(action)
+                answer = env.step(action)
+                try:
+                    observation, reward, terminated, truncated, info = answer
+                except (TypeError, ValueError):
+                    raise unlike(answer, "step()", STEP_GIVES) from None
                 truncated = truncated or (rows is not None and rows[e] == LAST_STEP)
                 shown.reward[e] = reward
                 shown.terminated[e], shown.truncated[e] = bool(terminated), bool(truncated)
