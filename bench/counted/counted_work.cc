@@ -142,10 +142,32 @@ void train_by_the_program() {
   const std::filesystem::path folder =
       std::filesystem::temp_directory_path() / ("tandem-counted-" + std::to_string(::getpid()));
   const std::string place = folder.string();
-  const std::array words{"tandem",          "train", "--env",           "CartPole-v1", "--num-envs",        "4",
-                         "--rollout-steps", "16",    "--total-steps",   "12800",       "--epochs",          "1",
-                         "--minibatches",   "1",     "--seed",          "1",           "--devices",         "cpu:1",
-                         "--quiet",         "--set", "policy.hidden=8", "--set",       "instructions=avx2", "--run-dir",
+  const std::array words{"tandem",
+                         "train",
+                         "--env",
+                         "CartPole-v1",
+                         "--num-envs",
+                         "4",
+                         "--rollout-steps",
+                         "16",
+                         "--total-steps",
+                         "12800",
+                         "--epochs",
+                         "1",
+                         "--minibatches",
+                         "1",
+                         "--seed",
+                         "1",
+                         "--devices",
+                         "cpu:1",
+                         "--quiet",
+                         "--set",
+                         "checkpoint.every_seconds=none",
+                         "--set",
+                         "policy.hidden=8",
+                         "--set",
+                         "instructions=avx2",
+                         "--run-dir",
                          place.c_str()};
   const int code = app::run_program(static_cast<int>(words.size()), words.data(), rl::EnvRegistry::native());
   std::filesystem::remove_all(folder);

@@ -119,6 +119,7 @@ Callbacks::Callbacks(CallbackFunctions functions, RunWishes& wishes, const struc
     : functions_(std::move(functions)), wishes_(wishes), interrupts_(interrupts), process_(::getpid()) {}
 
 void Callbacks::call(const nb::object& function, const char* name, const std::function<nb::object()>& argument) {
+  if (raised_) return;
   const nb::gil_scoped_acquire acquired;
   const PythonsInterrupts interrupts(interrupts_);
   try {
@@ -129,8 +130,8 @@ void Callbacks::call(const nb::object& function, const char* name, const std::fu
   } catch (const nb::python_error& error) {
     if (::getpid() != process_) end_copy(name);
     raised_ = std::current_exception();
-    has_stopped_ = !error.matches(PyExc_Exception);  // a wish to end, as of Ctrl-C
-    if (!has_stopped_) throw RunError(concat(name, "() raised ", text_of(error)));
+    wants_end_ = !error.matches(PyExc_Exception);  // a wish to end, as of Ctrl-C
+    if (!wants_end_) throw RunError(concat(name, "() raised ", text_of(error)));
   }
 }
 
@@ -142,14 +143,14 @@ app::RunObserver Callbacks::observer() {
     };
   if (!functions_.on_episode.is_none())
     observer.on_episode = [this](const rl::Episode& episode) {
-      if (!raised_) call(functions_.on_episode, "on_episode", [&episode] { return dict_of(episode); });
+      call(functions_.on_episode, "on_episode", [&episode] { return dict_of(episode); });
     };
   if (!functions_.on_checkpoint.is_none())
     observer.on_checkpoint = [this](const app::SavedCheckpoint& saved) {
-      if (!raised_) call(functions_.on_checkpoint, "on_checkpoint", [&saved] { return dict_of(saved); });
+      call(functions_.on_checkpoint, "on_checkpoint", [&saved] { return dict_of(saved); });
     };
   if (observer.on_update || observer.on_episode || observer.on_checkpoint) {
-    observer.wants_stop = [this] { return has_stopped() || wishes_.change; };
+    observer.wants_stop = [this] { return wants_stop(); };
     observer.wants_checkpoint = [this] { return wishes_.checkpoint.exchange(false); };
   }
   return observer;

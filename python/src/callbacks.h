@@ -46,19 +46,19 @@ class Callbacks {
 
   /// Refers to this object.
   [[nodiscard]] app::RunObserver observer();
-  /// Whether a function has ended the run in order, for good.
-  [[nodiscard]] bool has_stopped() const { return has_stopped_ || wishes_.stop; }
   /// Throws what a function has raised. With the interpreter's lock held.
   void rethrow() const;
 
  private:
   void call(const nanobind::object& function, const char* name, const std::function<nanobind::object()>& argument);
 
+  [[nodiscard]] bool wants_stop() const { return wants_end_ || wishes_.stop || wishes_.change; }
+
   const CallbackFunctions functions_;
   RunWishes& wishes_;
   const struct sigaction* const interrupts_;
   const pid_t process_;
-  bool has_stopped_ = false;  // by an exception that is a wish to end
+  bool wants_end_ = false;  // by an exception that is such a wish
   std::exception_ptr raised_;
 };
 

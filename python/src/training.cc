@@ -8,6 +8,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <csignal>
@@ -16,6 +17,7 @@
 #include <iostream>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -27,6 +29,7 @@
 #include "tandem/app/run/stop_signals.h"
 #include "tandem/base/error.h"
 #include "tandem/base/process.h"
+#include "tandem/comm/store/launcher_environment.h"
 
 namespace nb = nanobind;
 
@@ -89,7 +92,6 @@ std::vector<app::Setting> settings_of(const nb::list& given) {
 
 // The first signal, when Python handles signals again: KeyboardInterrupt of Ctrl-C, or the end of the process.
 void pass_on(int number, bool is_main_thread) {
-  if (number == 0) return;
   ::raise(number);
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
   if (is_main_thread || number != SIGINT) return;  // a handler of the user's own has returned, or it is ignored
@@ -102,7 +104,6 @@ using Run = std::function<app::ExitCode(const app::RunObserver&)>;
 void run_with(const CallbackFunctions& functions, RunWishes& wishes, bool is_main_thread, const Run& run) {
   app::ExitCode code = app::ExitCode::kDone;
   std::exception_ptr failure;
-  bool has_stopped = false;
   {
     const KeptThreads threads;
     const KeptSignals kept;
@@ -117,11 +118,12 @@ void run_with(const CallbackFunctions& functions, RunWishes& wishes, bool is_mai
       }
       std::cout << std::flush;  // before Python prints
     }
-    has_stopped = callbacks.has_stopped();
     callbacks.rethrow();
   }
   if (failure) std::rethrow_exception(failure);
-  if (code == app::ExitCode::kStopped && !has_stopped) pass_on(app::last_stop_signal(), is_main_thread);
+  if (code != app::ExitCode::kStopped || app::last_stop_signal() == 0) return;
+  wishes.stop = true;  // whatever a handler of Python's makes of the signal, the run does not go on
+  pass_on(app::last_stop_signal(), is_main_thread);
 }
 
 // The folder of the run, which is chosen here where nobody names one, so that it is known afterwards.
@@ -134,6 +136,13 @@ std::string name_folder(app::ConfigSources& sources) {
   return folder;
 }
 
+// A path as the configuration will understand it: one in a file begins at the folder of the file.
+std::string whole(const app::ConfigSources& sources, std::string_view key, const std::filesystem::path& path) {
+  const bool is_of_call = std::ranges::any_of(sources.flags, [key](const auto& its) { return its.key == key; });
+  return is_of_call || !sources.file ? std::filesystem::absolute(path).string()
+                                     : (std::filesystem::absolute(*sources.file).parent_path() / path).string();
+}
+
 // What the sources ask for in words that the Python side looks at itself.
 nb::dict asked_for(const nb::list& settings, const std::optional<std::string>& config) {
   app::ConfigSources sources{.flags = settings_of(settings)};
@@ -141,10 +150,15 @@ nb::dict asked_for(const nb::list& settings, const std::optional<std::string>& c
   const app::TrainOptions asked = app::asked_for(sources);
   nb::dict its;
   its["env"] = asked.env;
-  its["algo"] = asked.algo;
-  its["python"] = asked.python ? nb::cast(asked.python->string()) : nb::none();
   its["quiet"] = asked.quiet;
-  its["plugins"] = !asked.plugins.empty();
+  its["python"] = nb::none();
+  if (asked.python) {  // a name without a slash is looked up in PATH
+    const bool is_name = asked.python->native().find('/') == std::string::npos;
+    its["python"] = nb::cast(is_name ? asked.python->string() : whole(sources, "python", *asked.python));
+  }
+  nb::list plugins;
+  for (const std::filesystem::path& plugin : asked.plugins) plugins.append(whole(sources, "plugins", plugin));
+  its["plugins"] = plugins;
   return its;
 }
 
@@ -172,6 +186,7 @@ std::string resume(const std::string& folder, const nb::list& settings, nb::obje
 
 void bind_training(nb::module_& module) {
   bind_wishes(module);
+  module.def("world_size", [] { return comm::launcher_environment().world_size; });
   module.def("asked_for", asked_for, nb::arg("settings"), nb::arg("config").none());
   module.def("train", train, nb::arg("config").none(), nb::arg("settings"), nb::arg("on_update").none(),
              nb::arg("on_episode").none(), nb::arg("on_checkpoint").none(), nb::arg("wishes"),

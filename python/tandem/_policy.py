@@ -11,6 +11,7 @@ from tandem._env_names import core_name, own_python
 from tandem._errors import ConfigError
 from tandem._load import core
 from tandem._run import NamedCode, Run
+from tandem._settings import paths_of
 from tandem._spaces import action_dtype, action_shape, leaves_of
 
 
@@ -128,16 +129,16 @@ def load(
     run: "str | os.PathLike[str] | Run",
     *,
     policy: str = "",
-    plugins: "list[str] | None" = None,
+    plugins: "str | list[str] | None" = None,
     python: "str | os.PathLike[str] | None" = None,
 ) -> Policy:
     """The newest policy of a run, or that of a checkpoint or of a run's `best`. `policy`: its name, where the run has
     several. `plugins`, `python`: those of the environment, where they have moved, or where what the record alone names
     is not run since others may have written it."""
-    given = run.named if isinstance(run, Run) else NamedCode()
+    given = run._named if isinstance(run, Run) else NamedCode()
     named = NamedCode(
         python=given.python if python is None else os.fspath(python),
-        plugins=given.plugins if plugins is None else tuple(os.fspath(plugin) for plugin in plugins),
+        plugins=given.plugins if plugins is None else tuple(paths_of(plugins)),
     )
     return Policy(run.folder if isinstance(run, Run) else run, policy, named)
 

@@ -16,10 +16,16 @@ def is_own_terminal() -> bool:
 class Line:
     """One line, which is written anew twice a second, and a last time at the end."""
 
-    def __init__(self, total_steps: "int | None"):
-        self._total = total_steps
+    def __init__(self) -> None:
+        self._total: "int | None" = None
         self._metrics: "dict[str, Any] | None" = None
         self._written = 0.0
+
+    def expect(self, settings: "list[Any]") -> None:
+        """Takes the steps of the run from its settings, where these say them."""
+        for key, _, text in settings:
+            if key == "total_steps" and isinstance(text, str) and text.isdigit():
+                self._total = int(text)
 
     def show(self, metrics: dict[str, Any]) -> None:
         self._metrics = metrics

@@ -28,12 +28,15 @@ class NamedCode:
 class Run:
     """A run in its folder. Everything is read when it is asked for.
 
-    `named`: of a run that this process has trained, the code that it ran then; load() and resume() run it again.
+    Of a run that this process has trained, load() and resume() run the code again that it ran then.
     """
 
-    def __init__(self, folder: "str | os.PathLike[str]", named: NamedCode = NamedCode()):
+    def __init__(self, folder: "str | os.PathLike[str]", *, _named: NamedCode = NamedCode()):
         self.folder = Path(folder)
-        self.named = named
+        self._named = _named
+
+    def __reduce__(self) -> "tuple[Any, ...]":
+        return Run, (self.folder,)  # another process has not named any code
 
     def __repr__(self) -> str:
         return f"tandem.Run({str(self.folder)!r})"

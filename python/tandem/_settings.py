@@ -15,6 +15,8 @@ from tandem._errors import ConfigError
 from tandem._load import core
 
 Setting = tuple[str, str, "None | str | list[str]"]
+# What belongs to a run from its start, or to one call.
+FIXED = ("env", "run_dir", "resume", "quiet", "profile", "python", "plugins")
 
 
 @functools.cache
@@ -28,6 +30,16 @@ def settings_of(options: "Mapping[str, Any]") -> list[Setting]:
     for key, value in options.items():
         append(settings, key, f"{key}=", value)
     return settings
+
+
+def refuse(options: "Mapping[str, Any]", why: str, fixed: "tuple[str, ...]" = FIXED) -> None:
+    if named := [name for name in fixed if name in options]:
+        raise ConfigError(f"{' and '.join(named)} {why}")
+
+
+def paths_of(plugins: Any) -> list[str]:
+    """One path, or several."""
+    return [os.fspath(its) for its in ([plugins] if isinstance(plugins, (str, os.PathLike)) else plugins)]
 
 
 def append(settings: list[Setting], key: str, place: str, value: Any) -> None:

@@ -6,10 +6,9 @@ from functools import partial
 from typing import Any
 
 from tandem._env_names import named, own_python
-from tandem._errors import ConfigError
 from tandem._load import core
 from tandem._run import NamedCode, Run
-from tandem._settings import settings_of
+from tandem._settings import refuse, settings_of
 from tandem._training import Callback, Training, UpdateCallback
 
 
@@ -35,7 +34,8 @@ def train(
     What one raises ends the run and comes out of here.
 
     Ctrl-C ends the run after its update, with a checkpoint, and raises KeyboardInterrupt; a second one ends the process
-    at once. Raises ConfigError before anything was begun, RunError when the run failed: its last checkpoint is whole.
+    at once. Raises ConfigError before anything was begun, or for a change of options that a callback has asked for,
+    with the run saved and stopped; RunError when the run failed: its last checkpoint is whole.
     """
     if algo is not None:
         options["algo"] = algo
@@ -49,9 +49,9 @@ def train(
         python = asked["python"] or own_python(asked["env"])
         if asked["python"] is None and python is not None:
             settings.append(("python", "the interpreter of tandem.train()", python))
-        code = NamedCode(python, tuple(os.path.abspath(plugin) for plugin in options.get("plugins") or ()))
-        start = partial(core().train, place)
-        return Run(training.run(start, settings, asked["quiet"], options.get("total_steps"), code), code)
+        code = NamedCode(python, tuple(asked["plugins"]))
+        folder = training.run(partial(core().train, place), settings, asked["quiet"], code)
+        return Run(folder, _named=code)
 
 
 def resume(
@@ -65,12 +65,12 @@ def resume(
     """Goes on with a run from its last checkpoint, with its recorded options. `options`: those that a resume may change
     (`tandem resume --help`), such as `total_steps`. All else is as of train()."""
     folder = os.path.abspath(run.folder if isinstance(run, Run) else run)
-    if "env" in options or "run_dir" in options:
-        raise ConfigError("env and run_dir belong to the run from its start; leave them out")
+    refuse(options, "belong to the run from its start; leave them out", ("env", "run_dir"))
     with Training(on_update, on_episode, on_checkpoint) as training:
         settings = settings_of(options)
-        code = run.named if isinstance(run, Run) else NamedCode(options.get("python"))
-        settings += [its for its in code.settings() if its[0] not in options]
-        start = partial(core().resume, folder)
-        training.run(start, settings, bool(options.get("quiet")), options.get("total_steps"), code)
-        return Run(folder, code)
+        asked = core().asked_for(settings, None)
+        given = run._named if isinstance(run, Run) else NamedCode()
+        settings += [its for its in given.settings() if its[0] not in options]
+        code = NamedCode(asked["python"] or given.python, tuple(asked["plugins"]) or given.plugins)
+        training.run(partial(core().resume, folder), settings, asked["quiet"], code)
+        return Run(folder, _named=code)

@@ -45,35 +45,36 @@ class Training:
         return self
 
     def __exit__(self, *raised: object) -> None:
-        self._wishes.is_over = True
-        under_way.release()
-        if self._line is not None:
-            self._line.close()
+        try:
+            if self._line is not None:
+                self._line.close()
+        finally:
+            with self._wishes.lock:
+                self._wishes.is_over = True
+            under_way.release()
 
-    def run(
-        self,
-        start: Callable[..., str],
-        settings: list[Setting],
-        is_quiet: bool,
-        total_steps: "int | None",
-        code: NamedCode,
-    ) -> str:
+    def run(self, start: Callable[..., str], settings: list[Setting], is_quiet: bool, code: NamedCode) -> str:
         """Calls `start` with the settings and all that the core needs besides; it returns the run's folder. Goes on
-        from there with what callbacks have changed. The folder is returned when the run has ended."""
-        settings = self._told_where(settings, is_quiet, total_steps)
+        from there with what callbacks have changed. The folder is returned when the run has ended. `code` is named
+        again at each call."""
+        settings = self._told_where(settings, is_quiet)
         folder = start(settings, *self._calls())
-        of_call = [setting for setting in settings if setting[0] == "quiet"]
+        of_call = [setting for setting in settings if setting[0] in ("quiet", "profile")]
         while changes := self._wishes.take_changes():
+            if self._line is not None:
+                self._line.expect(changes)
             core().resume(folder, [*changes, *code.settings(), *of_call], *self._calls())
         return folder
 
-    def _told_where(self, settings: list[Setting], is_quiet: bool, total_steps: "int | None") -> list[Setting]:
+    def _told_where(self, settings: list[Setting], is_quiet: bool) -> list[Setting]:
         """The core prints on its own from here on; where that would be lost, it is silent and Python shows a line."""
         if is_own_terminal():
             sys.stdout.flush()
-            return settings
-        if not is_quiet and sys.stdout is not None:
-            self._line = Line(total_steps)
+            if not is_quiet:
+                return settings
+        elif not is_quiet and sys.stdout is not None:
+            self._line = Line()
+            self._line.expect(settings)
         others = [setting for setting in settings if setting[0] != "quiet"]
         return [*others, ("quiet", "the output of tandem.train()", "true")]
 

@@ -1,34 +1,40 @@
 """What a run tells its callback after an update, and what the callback may ask of the run in return."""
 
+import threading
 from typing import Any
 
 from tandem._errors import ConfigError, RunError
 from tandem._load import core
-from tandem._settings import Setting, settings_of
-
-# What belongs to a run from its start, or to one call.
-UNCHANGEABLE = ("env", "run_dir", "quiet", "python", "plugins")
+from tandem._settings import Setting, refuse, settings_of
 
 
 class Wishes:
-    """What callbacks have asked of a run and was not done yet. `core` is the part that the run looks at."""
+    """What callbacks have asked of a run and was not done yet, from any thread. `core` is what the run looks at."""
 
     def __init__(self) -> None:
         self.core = core().RunWishes()
+        self.lock = threading.RLock()
         self.is_over = False
-        self.changes: dict[str, Setting] = {}
+        self._changes: dict[str, Setting] = {}
+
+    def add(self, changes: list[Setting]) -> None:
+        with self.lock:
+            self._changes.update((setting[0], setting) for setting in changes)
+            self.core.change = True
 
     def take_changes(self) -> list[Setting]:
-        """With which the run is to go on; none where it is to end, or to stay as it is."""
-        taken, self.changes = list(self.changes.values()), {}
-        self.core.change = False
-        return [] if self.core.stop else taken
+        """With which the run is to go on. None of them: it has ended, and nothing can be asked of it from here on."""
+        with self.lock:
+            taken, self._changes = list(self._changes.values()), {}
+            self.core.change = False
+            self.is_over = self.core.stop or not taken
+            return [] if self.is_over else taken
 
 
 class Update(dict[str, Any]):
-    """The metrics of an update, and None where there is none. Its methods may be called as long as the run trains, from
-    any callback and any thread; what they ask for holds after the update that is told of then. A copy of it that was
-    sent elsewhere is a plain dict."""
+    """The metrics of an update, and None where there is none. What its methods ask for is done after the present update
+    of the run. They may be called from any callback and any thread until the run ends. A copy that is sent to another
+    process is a plain dict."""
 
     def __init__(self, metrics: dict[str, Any], wishes: Wishes):
         super().__init__(metrics)
@@ -38,28 +44,46 @@ class Update(dict[str, Any]):
         return dict, (dict(self),)
 
     def stop(self) -> None:
-        """The run ends after this update, in order and with a checkpoint, as where a callback returns False."""
-        self._of_run().core.stop = True
+        """The run ends in order, with a checkpoint, as where a callback returns False."""
+        with self._of_run() as wishes:
+            wishes.core.stop = True
 
     def checkpoint(self) -> None:
-        """A checkpoint of this update is written; on_checkpoint hears of it."""
-        self._of_run().core.checkpoint = True
+        """A checkpoint is written; on_checkpoint hears of it. With several ranks it is that of the next update."""
+        with self._of_run() as wishes:
+            wishes.core.checkpoint = True
 
     def change(self, **options: Any) -> None:
-        """The run goes on with other values of options that a resume may change: change(ppo={"learning_rate": 1e-4}).
+        """The run goes on with other values of options that a resume may change: change(ppo={"clip_range": 0.1}).
 
-        It is saved after this update and goes on from there, as by tandem.resume(): its record has the new values, and
-        environments that cannot be saved, such as gymnasium's, begin new episodes. Of several values of an option the
-        last one holds. A value at fault is a ConfigError of train(), and the checkpoint is whole.
+        It is saved and goes on from there, as by tandem.resume(): its record has the new values, and environments that
+        cannot be saved, such as gymnasium's, begin new episodes. Of several values of an option the last one holds. A
+        value at fault is a ConfigError of train(), and the run is saved and stopped. When no update is left to make,
+        only more `total_steps` matter. Not for runs of several ranks.
         """
-        wishes = self._of_run()
-        if unchangeable := [name for name in UNCHANGEABLE if name in options]:
-            raise ConfigError(f"change(): {' and '.join(unchangeable)} cannot change while the run trains")
+        refuse(options, "cannot change while the run trains")
+        if core().world_size() > 1:
+            raise ConfigError("change() is for runs of one rank: the others would not hear of it; use a schedule")
         if settings := settings_of(options):
-            wishes.changes.update((setting[0], setting) for setting in settings)
-            wishes.core.change = True
+            with self._of_run() as wishes:
+                wishes.add(settings)
 
-    def _of_run(self) -> Wishes:
-        if self._wishes.is_over:
-            raise RunError("the run that this update belongs to has ended, and nothing can be asked of it any more")
-        return self._wishes
+    def _of_run(self) -> "Locked":
+        return Locked(self._wishes)
+
+
+class Locked:
+    """The wishes of a run that has not ended, for the length of a `with`."""
+
+    def __init__(self, wishes: Wishes):
+        self._wishes = wishes
+
+    def __enter__(self) -> Wishes:
+        self._wishes.lock.acquire()
+        if not self._wishes.is_over:
+            return self._wishes
+        self._wishes.lock.release()
+        raise RunError("the run that this update belongs to has ended, and nothing can be asked of it any more")
+
+    def __exit__(self, *raised: object) -> None:
+        self._wishes.lock.release()

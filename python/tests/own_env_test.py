@@ -1,7 +1,9 @@
 """Environments in Python: by gymnasium's names, and made by a function of the user's, in worker processes."""
 
 import os
+import pickle
 import sys
+from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -82,6 +84,25 @@ def test_a_class_takes_options(small):
     assert run.metrics["episode_length_mean"][-1] >= 2
 
 
+class Told(Corridor):
+    def step(self, action):
+        shown, reward, terminated, truncated, _ = super().step(action)
+        return shown, reward, terminated, truncated, {"place": self.place, "right": float(action == 1)}
+
+
+def test_numbers_of_info_are_metrics(small):
+    episodes = []
+    options = {"length": 2, "python.metrics": ["place", "mean:right"]}
+    small.update(env=Told, env_options=options, env_wrappers={"time_limit": 30}, total_steps=512)
+    run = tandem.train(**small, on_episode=episodes.append)
+    assert len(episodes) > 10 and run.metrics["env/right"][-1] == pytest.approx(np.mean(last(episodes, 1)))
+    assert run.metrics["env/place"][-1] == pytest.approx(np.mean(last(episodes, 0)))
+
+
+def last(episodes, metric):
+    return [episode["metrics"][metric] for episode in episodes[-100:]]
+
+
 def test_a_name_of_gymnasiums_goes_through_the_bridge(small):
     small.update(env="FrozenLake-v1", total_steps=256)
     run = tandem.train(**small)
@@ -105,3 +126,7 @@ def test_where_others_may_write_code_runs_for_the_process_that_named_it(small, t
     with pytest.raises(tandem.ConfigError, match="may be written by everybody"):
         tandem.resume(run.folder, total_steps=640)
     assert len(tandem.load(run.folder, python=sys.executable).evaluate(2).returns) == 2
+    again = tandem.resume(run.folder, total_steps=640, quiet=True, python=Path(sys.executable))
+    assert len(tandem.load(again).evaluate(2).returns) == 2
+    with pytest.raises(tandem.ConfigError, match="may be written by everybody"):
+        tandem.load(pickle.loads(pickle.dumps(again)))

@@ -3,8 +3,9 @@
 
     PYTHONPATH=build/release/python .venv/python/bin/python python/tests/thousand_trainings.py [TRAININGS]
 
-Each tenth of them ends in another way, and each tenth in another is of an environment in worker processes. What is held
-after a tenth of them all may not have grown at the end; memory by no more than 1 kB a training. Prints what was held.
+They go through ten kinds in turn: environments in worker processes, runs that are stopped, resumed, changed or that
+fail, several replicas, other algorithms. What is held after a tenth of them all may not have grown at the end; memory
+by no more than 1 kB a training. Prints what was held. TRAININGS: ten or more.
 """
 
 import gc

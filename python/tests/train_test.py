@@ -85,7 +85,9 @@ def test_of_several_values_of_an_option_the_last_one_holds(small):
     assert run.summary["updates"] == 10 and "entropy_coef: 0.5" in (run.folder / "config.yaml").read_text()
 
 
-@pytest.mark.parametrize("name, value", [("env", "Pendulum-v1"), ("run_dir", "elsewhere"), ("quiet", False)])
+@pytest.mark.parametrize(
+    "name, value", [("env", "Pendulum-v1"), ("run_dir", "elsewhere"), ("quiet", False), ("python", "python3"), ("plugins", ["a.so"])]
+)
 def test_what_belongs_to_the_run_or_the_call_cannot_change(small, name, value):
     with pytest.raises(tandem.ConfigError, match=f"{name} cannot change"):
         tandem.train(**small, on_update=lambda update: update.change(**{name: value}))
@@ -293,6 +295,76 @@ def test_a_handler_of_ones_own_is_called_and_the_run_stops(small):
         killer.join()
         signal.signal(signal.SIGINT, before)
     assert caught == [signal.SIGINT]
+
+
+def test_a_signal_beside_a_change_ends_the_run_whatever_its_handler_does(small):
+    caught = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: caught.append(number))
+
+    def on_update(update):
+        update.change(total_steps=2048)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    try:
+        run = tandem.train(**small, on_update=on_update)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert (run.summary["end"], run.summary["updates"], caught) == ("stopped", 1, [signal.SIGTERM])
+
+
+def test_a_signal_beside_a_stop_is_not_lost(small):
+    def on_update(update):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return False
+
+    caught = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: caught.append(number))
+    try:
+        tandem.train(**small, on_update=on_update)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert caught == [signal.SIGTERM]
+
+
+def test_another_thread_may_ask(small):
+    def on_update(update):
+        if update["updates"] == 2:
+            asker = threading.Thread(target=lambda: update.change(total_steps=1152, ppo={"entropy_coef": 0.25}))
+            asker.start()
+            asker.join()
+
+    run = tandem.train(**small, on_update=on_update)
+    assert run.summary["updates"] == 9 and "entropy_coef: 0.25" in (run.folder / "config.yaml").read_text()
+
+
+RANK = """
+import json, sys, tandem
+saved, refused = [], []
+
+def on_update(update):
+    if update["updates"] == 3:
+        update.checkpoint()
+        try:
+            update.change(total_steps=2048)
+        except tandem.ConfigError as error:
+            refused.append(str(error))
+
+tandem.train(**json.loads(sys.argv[1]), shards=2, on_update=on_update, on_checkpoint=lambda its: saved.append(its["updates"]))
+if saved or refused:
+    print("told", json.dumps([saved, refused]))
+"""
+
+
+def test_with_several_ranks_the_leader_is_told_and_may_ask_for_a_checkpoint(small, tmp_path):
+    script = tmp_path / "rank.py"
+    script.write_text(RANK)
+    given = json.dumps({**small, "run_dir": str(small["run_dir"])})
+    launch = [sys.executable, "-m", "tandem", "launch", "--ranks", "2", "--", sys.executable, str(script), given]
+    done = subprocess.run(launch, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    (line,) = [line for line in done.stdout.splitlines() if "told" in line]
+    saved, refused = json.loads(line.split("told ")[1])
+    assert saved == [4, 8] and refused[0].startswith("change() is for runs of one rank")
 
 
 def waited_for(file):

@@ -61,8 +61,8 @@ std::vector<c10::Device> cuda_devices(std::string_view text, std::string_view li
   return devices;
 }
 
-// A process that has LibTorch without a run path to it, as one of Python's, finds this one by the folder of the other.
-std::filesystem::path beside_libtorch(const char* name) {
+// A process may have LibTorch without a run path to it, as one of Python's has. Its other libraries lie beside it.
+std::filesystem::path beside_libtorch(const std::string& name) {
   Dl_info loaded{};
   if (::dladdr(reinterpret_cast<const void*>(&at::globalContext), &loaded) == 0 || loaded.dli_fname == nullptr)
     return {};
@@ -71,12 +71,11 @@ std::filesystem::path beside_libtorch(const char* name) {
 
 // Why it cannot be loaded; empty: it is. The library registers its devices with ATen while it is loaded.
 std::string load_cuda_library() {
-  constexpr const char* kName = "libtorch_cuda.so";
-  const std::string failure = SharedLibrary(kName, SharedLibrary::Symbols::kGlobal).why_not();
-  const std::filesystem::path other = beside_libtorch(kName);
+  const std::string name = "libtorch_cuda.so";
+  const std::filesystem::path beside = beside_libtorch(name);
   std::error_code error;
-  if (failure.empty() || !std::filesystem::exists(other, error)) return failure;
-  return SharedLibrary(other.string(), SharedLibrary::Symbols::kGlobal).why_not();
+  const bool is_there = std::filesystem::exists(beside, error);
+  return SharedLibrary(is_there ? beside.string() : name, SharedLibrary::Symbols::kGlobal).why_not();
 }
 
 }  // namespace

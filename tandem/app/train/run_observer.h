@@ -56,12 +56,13 @@ struct RunObserver {
   std::function<void(const rl::Episode& episode)> on_episode = {};
   /// After each checkpoint of the run folder's checkpoints/.
   std::function<void(const SavedCheckpoint& checkpoint)> on_checkpoint = {};
-  /// Asked after each update, behind the others: true ends the run in order, with a checkpoint and the same exit code
-  /// as after a signal (kStopped). With one rank it ends after this update; with several after the next one, which the
-  /// others may have begun. A wish is not taken back. May be called once more after a true one.
+  /// Asked after each update, behind on_update and before a checkpoint of it: true ends the run in order, with a
+  /// checkpoint and the same exit code as after a signal (kStopped). With one rank it ends after this update; with
+  /// several after the next one, which the others may have begun. A wish is not taken back. May be called once more
+  /// after a true one.
   std::function<bool()> wants_stop = {};
   /// Asked after wants_stop(): true has a checkpoint written, as one that checkpoint.every_updates asks for. With one
-  /// rank it is of this update; with several of the next one. Each update asks anew.
+  /// rank it is of this update; with several of the next one, if they do not lose a rank before. Each update asks anew.
   std::function<bool()> wants_checkpoint = {};
 
   [[nodiscard]] bool is_empty() const {
