@@ -3,6 +3,7 @@
 import ctypes
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -54,3 +55,14 @@ def test_torch_has_as_many_threads_after_a_training_as_before(small):
     torch._ZN2at15set_num_threadsEi(3)
     tandem.train(**small)
     assert torch._ZN2at15get_num_threadsEv() == 3
+
+
+def test_the_library_for_cuda_is_looked_for_beside_libtorch(small):
+    core()
+    (path,) = {line.split()[-1] for line in open("/proc/self/maps") if "/libtorch_cpu.so" in line}
+    if not Path(path).with_name("libtorch_cuda.so").exists():
+        pytest.skip("this LibTorch has no CUDA part")
+    try:
+        tandem.train(**{**small, "devices": "cuda:0"})
+    except tandem.ConfigError as error:  # no device, or libraries of CUDA's own that are not there
+        assert "libtorch_cuda.so: cannot open" not in str(error)

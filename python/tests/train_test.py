@@ -3,12 +3,9 @@
 import io
 import json
 import os
-import pickle
-import signal
 import subprocess
 import sys
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -46,74 +43,6 @@ def test_callbacks_change_no_bit_and_see_every_update(small, tmp_path):
     assert os.path.samefile(saved[-1]["folder"], next((tmp_path / "watched" / "checkpoints").glob("*8")))
 
 
-def test_a_false_answer_ends_the_run_in_order_and_a_resume_has_the_bits_of_a_whole_one(small, tmp_path):
-    whole = tandem.train(**small)
-    small["run_dir"] = tmp_path / "stopped"
-    run = tandem.train(**small, on_update=lambda line: line["updates"] < 3)
-    assert (run.summary["end"], run.summary["updates"]) == ("stopped", 3)
-    assert tandem.resume(run, quiet=True).summary["state_sha256"] == whole.summary["state_sha256"]
-
-
-def test_an_update_can_be_asked_to_stop_and_to_save(small, tmp_path):
-    saved = []
-
-    def on_update(update):
-        if update["updates"] in (2, 3):
-            update.checkpoint()
-        if update["updates"] == 5:
-            update.stop()
-
-    run = tandem.train(**small, on_update=on_update, on_checkpoint=lambda its: saved.append(its["updates"]))
-    assert (run.summary["end"], saved) == ("stopped", [2, 3, 5])
-
-
-def test_a_change_of_nothing_changes_nothing(small):
-    def on_update(update):
-        update.change()
-        update.change(ppo={})
-
-    assert tandem.train(**small, on_update=on_update).summary["end"] == "finished"
-
-
-def test_of_several_values_of_an_option_the_last_one_holds(small):
-    def on_update(update):
-        if update["updates"] == 2:
-            update.change(total_steps=1152, ppo={"entropy_coef": 0.5})
-            update.change(total_steps=1280)
-
-    run = tandem.train(**small, on_update=on_update)
-    assert run.summary["updates"] == 10 and "entropy_coef: 0.5" in (run.folder / "config.yaml").read_text()
-
-
-@pytest.mark.parametrize(
-    "name, value", [("env", "Pendulum-v1"), ("run_dir", "elsewhere"), ("quiet", False), ("python", "python3"), ("plugins", ["a.so"])]
-)
-def test_what_belongs_to_the_run_or_the_call_cannot_change(small, name, value):
-    with pytest.raises(tandem.ConfigError, match=f"{name} cannot change"):
-        tandem.train(**small, on_update=lambda update: update.change(**{name: value}))
-
-
-def test_nothing_can_be_asked_of_a_run_that_has_ended(small):
-    kept = []
-    tandem.train(**small, on_update=kept.append)
-    for ask in (kept[-1].stop, kept[-1].checkpoint, lambda: kept[-1].change(total_steps=2048)):
-        with pytest.raises(tandem.RunError, match="has ended"):
-            ask()
-
-
-def test_an_update_is_sent_elsewhere_as_a_dict(small):
-    kept = []
-    tandem.train(**small, on_update=lambda update: kept.append(pickle.dumps(update)))
-    assert type(pickle.loads(kept[0])) is dict and pickle.loads(kept[0])["updates"] == 1
-
-
-def test_what_an_algorithm_does_not_have_is_none(small):
-    seen = []
-    small.pop("ppo"), small.pop("rollout_steps")
-    tandem.train(**small, algo="dqn", dqn={"learning_starts": 100, "batch_size": 16}, on_update=seen.append)
-    assert seen[-1]["approx_kl"] is None and seen[-1]["value_loss"] > 0
-
-
 def test_a_callback_may_go_to_another_folder(small, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "elsewhere").mkdir()
@@ -137,61 +66,6 @@ def test_a_callback_that_is_no_function_is_refused_before_anything_begins(small)
     assert not small["run_dir"].exists()
 
 
-def test_a_changed_option_holds_from_the_next_update_on_and_is_recorded(small, tmp_path):
-    seen, episodes = [], []
-    small["ppo"].update(learning_rate=3e-4, learning_rate_schedule="constant")
-
-    def on_update(update):
-        seen.append((update["updates"], update["learning_rate"]))
-        if update["updates"] in (3, 5):
-            update.change(ppo={"learning_rate": 1e-3 / update["updates"]})
-
-    run = tandem.train(**small, on_update=on_update, on_episode=episodes.append)
-    rates = [3e-4] * 3 + [1e-3 / 3] * 2 + [2e-4] * 3
-    assert seen == list(zip(range(1, 9), rates)) and run.summary["end"] == "finished"
-    assert len(episodes) == run.summary["episodes"]
-    assert "learning_rate: 0.0002" in (run.folder / "config.yaml").read_text()
-
-    small["run_dir"] = tmp_path / "by hand"
-    its = tandem.train(**small, on_update=lambda line: line["updates"] < 3)
-    tandem.resume(its, ppo={"learning_rate": 1e-3 / 3}, quiet=True, on_update=lambda line: line["updates"] < 5)
-    whole = tandem.resume(its, ppo={"learning_rate": 2e-4}, quiet=True)
-    assert whole.summary["state_sha256"] == run.summary["state_sha256"]
-
-
-def test_a_change_in_the_last_update_can_be_more_steps(small):
-    def on_update(update):
-        if update["updates"] == 8:
-            update.change(total_steps=1280)
-
-    assert tandem.train(**small, on_update=on_update).summary["updates"] == 10
-
-
-def test_a_change_at_fault_leaves_a_whole_run(small):
-    with pytest.raises(tandem.ConfigError, match="ppo.learning_rate"):
-        tandem.train(**small, on_update=lambda update: update.change(ppo={"learning_rate": -1}))
-    run = tandem.Run(small["run_dir"])
-    assert (run.summary["end"], run.summary["updates"]) == ("stopped", 1)
-    assert tandem.resume(run, quiet=True).summary["end"] == "finished"
-
-
-def test_a_stop_beside_a_change_ends_the_run(small):
-    def on_update(update):
-        update.change(ppo={"entropy_coef": 0.1})
-        return False
-
-    assert tandem.train(**small, on_update=on_update).summary["end"] == "stopped"
-
-
-def test_ctrl_c_beside_a_change_ends_the_run(small):
-    def on_update(update):
-        update.change(total_steps=2048)
-        signal.raise_signal(signal.SIGINT)
-
-    with pytest.raises(KeyboardInterrupt):
-        tandem.train(**small, on_update=on_update)
-
-
 def test_a_checkpoint_can_be_played_while_the_run_goes_on(small, tmp_path):
     plain = tandem.train(**small)
     small["run_dir"] = tmp_path / "played"
@@ -203,16 +77,6 @@ def test_a_checkpoint_can_be_played_while_the_run_goes_on(small, tmp_path):
     run = tandem.train(**small, on_update=lambda update: update.checkpoint(), on_checkpoint=on_checkpoint)
     assert len(means) == 8 and all(mean >= 8 for mean in means)  # a pole takes eight steps to fall
     assert run.summary["state_sha256"] == plain.summary["state_sha256"]
-
-
-def test_a_process_that_is_killed_in_a_callback_leaves_a_whole_checkpoint(small, tmp_path):
-    whole = tandem.train(**small)
-    place = tmp_path / "killed"
-    kill = "lambda update: update.checkpoint() if update['updates'] < 3 else os.kill(os.getpid(), signal.SIGKILL)"
-    given = {**small, "run_dir": str(place)}
-    program = f"import os, signal, tandem\ntandem.train(**{given!r}, on_update={kill})\n"
-    assert subprocess.run([sys.executable, "-c", program], timeout=120).returncode == -signal.SIGKILL
-    assert tandem.resume(place, quiet=True).summary["state_sha256"] == whole.summary["state_sha256"]
 
 
 def test_what_a_callback_raises_comes_out_and_the_run_has_failed(small):
@@ -266,126 +130,6 @@ def test_there_is_one_training_at_a_time(small, tmp_path):
             tandem.train(**{**small, "run_dir": tmp_path / "inner"})
 
     assert tandem.train(**small, on_update=train_within).summary["end"] == "finished"
-
-
-def test_ctrl_c_ends_the_run_with_a_checkpoint(small, tmp_path):
-    before = signal.getsignal(signal.SIGINT)
-    small["total_steps"] = 10**9
-
-    def interrupt(line):
-        if line["updates"] == 3:
-            os.kill(os.getpid(), signal.SIGINT)
-
-    with pytest.raises(KeyboardInterrupt):
-        tandem.train(**small, on_update=interrupt)
-    assert tandem.Run(small["run_dir"]).summary["end"] == "stopped"
-    assert signal.getsignal(signal.SIGINT) is before
-
-
-def test_a_handler_of_ones_own_is_called_and_the_run_stops(small):
-    caught = []
-    before = signal.signal(signal.SIGINT, lambda number, frame: caught.append(number))
-    begun = small["run_dir"] / "metrics.jsonl"
-    small["total_steps"] = 10**9
-    killer = threading.Thread(target=lambda: (waited_for(begun), os.kill(os.getpid(), signal.SIGINT)))
-    try:
-        killer.start()
-        assert tandem.train(**small).summary["end"] == "stopped"
-    finally:
-        killer.join()
-        signal.signal(signal.SIGINT, before)
-    assert caught == [signal.SIGINT]
-
-
-def test_a_signal_beside_a_change_ends_the_run_whatever_its_handler_does(small):
-    caught = []
-    before = signal.signal(signal.SIGTERM, lambda number, frame: caught.append(number))
-
-    def on_update(update):
-        update.change(total_steps=2048)
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    try:
-        run = tandem.train(**small, on_update=on_update)
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    assert (run.summary["end"], run.summary["updates"], caught) == ("stopped", 1, [signal.SIGTERM])
-
-
-def test_a_signal_beside_a_stop_is_not_lost(small):
-    def on_update(update):
-        os.kill(os.getpid(), signal.SIGTERM)
-        return False
-
-    caught = []
-    before = signal.signal(signal.SIGTERM, lambda number, frame: caught.append(number))
-    try:
-        tandem.train(**small, on_update=on_update)
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    assert caught == [signal.SIGTERM]
-
-
-def test_another_thread_may_ask(small):
-    def on_update(update):
-        if update["updates"] == 2:
-            asker = threading.Thread(target=lambda: update.change(total_steps=1152, ppo={"entropy_coef": 0.25}))
-            asker.start()
-            asker.join()
-
-    run = tandem.train(**small, on_update=on_update)
-    assert run.summary["updates"] == 9 and "entropy_coef: 0.25" in (run.folder / "config.yaml").read_text()
-
-
-RANK = """
-import json, sys, tandem
-saved, refused = [], []
-
-def on_update(update):
-    if update["updates"] == 3:
-        update.checkpoint()
-        try:
-            update.change(total_steps=2048)
-        except tandem.ConfigError as error:
-            refused.append(str(error))
-
-tandem.train(**json.loads(sys.argv[1]), shards=2, on_update=on_update, on_checkpoint=lambda its: saved.append(its["updates"]))
-if saved or refused:
-    print("told", json.dumps([saved, refused]))
-"""
-
-
-def test_with_several_ranks_the_leader_is_told_and_may_ask_for_a_checkpoint(small, tmp_path):
-    script = tmp_path / "rank.py"
-    script.write_text(RANK)
-    given = json.dumps({**small, "run_dir": str(small["run_dir"])})
-    launch = [sys.executable, "-m", "tandem", "launch", "--ranks", "2", "--", sys.executable, str(script), given]
-    done = subprocess.run(launch, capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stderr
-    (line,) = [line for line in done.stdout.splitlines() if "told" in line]
-    saved, refused = json.loads(line.split("told ")[1])
-    assert saved == [4, 8] and refused[0].startswith("change() is for runs of one rank")
-
-
-def waited_for(file):
-    while not file.exists():
-        time.sleep(0.001)
-
-
-def test_ctrl_c_while_nobody_listens_ends_the_run_with_a_checkpoint(small, tmp_path):
-    small["total_steps"] = 10**9
-    begun = small["run_dir"] / "metrics.jsonl"
-
-    def interrupt():
-        waited_for(begun)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    killer = threading.Thread(target=interrupt)
-    killer.start()
-    with pytest.raises(KeyboardInterrupt):
-        tandem.train(**small)
-    killer.join()
-    assert tandem.Run(small["run_dir"]).summary["end"] == "stopped"
 
 
 def test_a_copy_that_a_callback_forks_and_that_comes_back_ends_there(small):
