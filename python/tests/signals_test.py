@@ -12,6 +12,14 @@ import pytest
 import tandem
 
 
+@pytest.fixture(autouse=True)
+def interrupts_are_heard():
+    """Also where the tests were started by a shell that ignores them."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def test_ctrl_c_beside_a_change_ends_the_run(small):
     def on_update(update):
         update.change(total_steps=2048)

@@ -81,7 +81,7 @@ TEST_P(ObserverProgramTest, TheyAreToldOfEachUpdateEpisodeAndCheckpointAndChange
                                    EXPECT_EQ(checkpoint.updates(), saved.updates);
                                    EXPECT_EQ(checkpoint.info().counters.at("env_steps"), saved.env_steps);
                                    EXPECT_EQ(checkpoint.info().score, saved.score);
-                                   order.push_back("checkpoint");
+                                   order.emplace_back("checkpoint");
                                  }};
   const Outcome watched = train("a", observer), alone = train("b", {});
   ASSERT_EQ(watched.code, 0) << watched.err;
