@@ -26,13 +26,13 @@ import json, sys
 def libraries():
     return {line.split()[-1] for line in open("/proc/self/maps") if "/libtorch_cpu" in line or "/libc10.so" in line}
 
-def trained():
+def trained(workers=0):
     import torch
     torch.manual_seed(7)
     model = torch.nn.Sequential(torch.nn.Linear(8, 64), torch.nn.Tanh(), torch.nn.Linear(64, 1))
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     rows = torch.utils.data.TensorDataset(torch.randn(256, 8), torch.randn(256, 1))
-    for inputs, targets in torch.utils.data.DataLoader(rows, batch_size=32, num_workers=WORKERS):
+    for inputs, targets in torch.utils.data.DataLoader(rows, batch_size=32, num_workers=workers):
         optimizer.zero_grad()
         torch.nn.functional.mse_loss(model(inputs), targets).backward()
         optimizer.step()
@@ -44,17 +44,17 @@ def state():
     return [torch.get_num_threads(), *map(str, its)]
 """
 
-ALONE = PROGRAM.replace("WORKERS", "0") + """
+ALONE = PROGRAM + """
 print(json.dumps({"trained": trained(), "state": state()}))
 """
-TOGETHER = PROGRAM.replace("WORKERS", "2") + """
+TOGETHER = PROGRAM + """
 IMPORTS
-before = (trained(), state()) if "torch" in sys.modules else None
+before = (trained(2), state()) if "torch" in sys.modules else None
 within = []
 import tandem
 run = tandem.train(env="CartPole-v1", total_steps=1024, num_envs=4, rollout_steps=32, policy={"hidden": [8]}, seed=3,
                    quiet=True, run_dir=sys.argv[1], on_update=lambda update: within.append(trained()))
-after = (trained(), state())
+after = (trained(2), state())
 print(json.dumps({"libraries": sorted(libraries()), "before": before or after, "within": within, "after": after,
                   "sha256": run.summary["state_sha256"]}))
 """
