@@ -1,6 +1,8 @@
 """What a run tells its callback after an update, and what the callback may ask of the run in return."""
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from tandem._errors import ConfigError, RunError
@@ -17,10 +19,18 @@ class Wishes:
         self.is_over = False
         self._changes: dict[str, Setting] = {}
 
-    def add(self, changes: list[Setting]) -> None:
+    @contextmanager
+    def of_run(self) -> Iterator["Wishes"]:
+        """Nothing of it is forgotten by a run that ends meanwhile. RunError where it has ended."""
         with self.lock:
-            self._changes.update((setting[0], setting) for setting in changes)
-            self.core.change = True
+            if self.is_over:
+                raise RunError("the run that this update belongs to has ended, and nothing can be asked of it any more")
+            yield self
+
+    def add(self, changes: list[Setting]) -> None:
+        """Within of_run()."""
+        self._changes.update((setting[0], setting) for setting in changes)
+        self.core.change = True
 
     def take_changes(self) -> list[Setting]:
         """With which the run is to go on. None of them: it has ended, and nothing can be asked of it from here on."""
@@ -45,12 +55,12 @@ class Update(dict[str, Any]):
 
     def stop(self) -> None:
         """The run ends in order, with a checkpoint, as where a callback returns False."""
-        with self._of_run() as wishes:
+        with self._wishes.of_run() as wishes:
             wishes.core.stop = True
 
     def checkpoint(self) -> None:
         """A checkpoint is written; on_checkpoint hears of it. With several ranks it is that of the next update."""
-        with self._of_run() as wishes:
+        with self._wishes.of_run() as wishes:
             wishes.core.checkpoint = True
 
     def change(self, **options: Any) -> None:
@@ -65,25 +75,5 @@ class Update(dict[str, Any]):
         if core().world_size() > 1:
             raise ConfigError("change() is for runs of one rank: the others would not hear of it; use a schedule")
         if settings := settings_of(options):
-            with self._of_run() as wishes:
+            with self._wishes.of_run() as wishes:
                 wishes.add(settings)
-
-    def _of_run(self) -> "Locked":
-        return Locked(self._wishes)
-
-
-class Locked:
-    """The wishes of a run that has not ended, for the length of a `with`."""
-
-    def __init__(self, wishes: Wishes):
-        self._wishes = wishes
-
-    def __enter__(self) -> Wishes:
-        self._wishes.lock.acquire()
-        if not self._wishes.is_over:
-            return self._wishes
-        self._wishes.lock.release()
-        raise RunError("the run that this update belongs to has ended, and nothing can be asked of it any more")
-
-    def __exit__(self, *raised: object) -> None:
-        self._wishes.lock.release()

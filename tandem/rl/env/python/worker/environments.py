@@ -1,10 +1,16 @@
-RESET_GIVES, STEP_GIVES = "observation, info", "observation, reward, terminated, truncated, info"
-
-
 def unlike(answer, call, wanted):
     """What an environment returned that cannot be taken apart: of an older interface, or by mistake."""
     its = "%d values" % len(answer) if isinstance(answer, (tuple, list)) else type(answer).__name__
     return TypeError("%s returned %s, and gymnasium's environments return (%s)" % (call, its, wanted))
+
+
+def of_reset(answer):
+    """Observation and info."""
+    try:
+        observation, info = answer
+    except (TypeError, ValueError):
+        raise unlike(answer, "reset()", "observation, info") from None
+    return observation, info
 
 
 class Loop:
@@ -35,10 +41,7 @@ class Loop:
                 seed = self.anew(e, "reset()", error)
 
     def first(self, e, shown_by_reset):
-        try:
-            observation, info = shown_by_reset
-        except (TypeError, ValueError):
-            raise unlike(shown_by_reset, "reset()", RESET_GIVES) from None
+        observation, info = of_reset(shown_by_reset)
         self.worker.shown.write_now(e, observation, info)
         self.steps[e] = 0
         if self.metrics:
@@ -68,7 +71,7 @@ class Loop:
                 try:
                     observation, reward, terminated, truncated, info = answer
                 except (TypeError, ValueError):
-                    raise unlike(answer, "step()", STEP_GIVES) from None
+                    raise unlike(answer, "step()", "observation, reward, terminated, truncated, info") from None
                 truncated = truncated or (rows is not None and rows[e] == LAST_STEP)
                 shown.reward[e] = reward
                 shown.terminated[e], shown.truncated[e] = bool(terminated), bool(truncated)

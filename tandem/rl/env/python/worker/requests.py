@@ -81,11 +81,7 @@ class Worker:
             return len(self.output)
         leaves, envs = self.make(), self.envs
         one = envs.envs if isinstance(envs, Together) else envs.envs[0]
-        answer = one.reset(seed=0)
-        try:
-            _, info = answer
-        except (TypeError, ValueError):
-            raise unlike(answer, "reset()", RESET_GIVES) from None
+        _, info = of_reset(one.reset(seed=0))
         if isinstance(one, JointEnv):
             shown = {"agents": describe_agents(one)}
         else:
