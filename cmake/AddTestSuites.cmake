@@ -2,12 +2,11 @@
 # suites of PROGRAM by eights. A test for each case, or for each suite, would cost a quarter of a second each, for
 # loading LibTorch, and half a second under AddressSanitizer. A test for each program would be slow there, where an
 # allocation takes longer the more places have allocated before. Suites of parameters (A/B) are long, so each is a test
-# of its own, and so is what .ci/run leaves out under AddressSanitizer. LibTorch computes on one thread, and those
-# that a test asks for do not spin while they wait for each other, since several tests share the cores.
+# of its own. LibTorch computes on one thread, and those that a test asks for do not spin while they wait for each
+# other, since several tests share the cores.
 cmake_minimum_required(VERSION 3.25)
 execute_process(COMMAND ${PROGRAM} --gtest_list_tests OUTPUT_VARIABLE listed TIMEOUT 60 COMMAND_ERROR_IS_FATAL ANY)
 set(together 8)
-set(alone MultiAgentMemoryTest)
 set(tests "")
 function(add_suites suites)
   if(NOT suites)
@@ -28,7 +27,7 @@ string(REGEX MATCHALL "\n[A-Za-z0-9_/]+\\.[ \n]" suites "\n${listed}")
 set(group "")
 foreach(suite IN LISTS suites)
   string(REGEX REPLACE "[. \n]" "" suite "${suite}")
-  if(suite MATCHES "/" OR suite IN_LIST alone)
+  if(suite MATCHES "/")
     add_suites("${suite}")
     continue()
   endif()

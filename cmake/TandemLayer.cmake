@@ -1,15 +1,15 @@
 # One CMake target a layer of the architecture (docs/architecture.md).
 #
-#   tandem_layer(NAME base [TORCH] [ALONE] [DEPENDS other layers...] [NEVER layers...] [LINK libraries...]
-#                [FOLDER rl/env] [WINGS folders...])
+#   tandem_layer(NAME base [TORCH] [DEPENDS other layers...] [NEVER layers...] [LINK libraries...]
+#                [FOLDER rl/env] [WINGS folders...] [ALONE folders...])
 #
 # builds libtandem_<name> from every *.cc of the folder and of its WINGS, and tandem_<name>_tests from their *_test.cc.
-# TORCH says that the layer includes LibTorch; the others must not. ALONE: its sources are compiled one by one
-# (tandem_unite). A dependency is what the layer may include, directly or through another, minus what it must NEVER
-# include; tools/check_layers.py reads the same declarations. With TANDEM_TORCH_LAYERS=OFF the layers with TORCH are
-# left out.
+# TORCH says that the layer includes LibTorch; the others must not. ALONE names the wings whose sources are compiled one
+# by one (tandem_unite). A dependency is what the layer may include, directly or through another, minus what it must
+# NEVER include; tools/check_layers.py reads the same declarations. With TANDEM_TORCH_LAYERS=OFF the layers with TORCH
+# are left out.
 function(tandem_layer)
-  cmake_parse_arguments(ARG "TORCH;ALONE" "NAME;FOLDER" "DEPENDS;NEVER;LINK;WINGS" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH" "NAME;FOLDER" "DEPENDS;NEVER;LINK;WINGS;ALONE" ${ARGN})
   if(ARG_TORCH AND NOT TANDEM_TORCH_LAYERS)
     return()
   endif()
@@ -29,9 +29,12 @@ function(tandem_layer)
     add_library(${target} STATIC ${sources})
     set(scope PUBLIC)
     tandem_warn(${target})
-    if(NOT ARG_ALONE)
-      tandem_unite(${target})
-    endif()
+    tandem_unite(${target})
+    foreach(wing IN LISTS ARG_ALONE)
+      set(alone ${sources})
+      list(FILTER alone INCLUDE REGEX "^${dir}/${wing}/")
+      set_source_files_properties(${alone} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    endforeach()
     if(ARG_TORCH)
       tandem_precompile(${target})
     endif()
@@ -51,7 +54,7 @@ function(tandem_layer)
     set_property(GLOBAL APPEND PROPERTY TANDEM_LAYERS ${ARG_NAME})
   endif()
 
-  if(tests AND TANDEM_BUILD_TESTS)
+  if(tests AND TANDEM_BUILD_TESTS AND (ARG_TORCH OR TANDEM_TORCH_FREE_TESTS))
     add_executable(${target}_tests ${tests})
     target_link_libraries(${target}_tests PRIVATE ${target} tandem_testing)
     tandem_unite(${target}_tests)

@@ -81,6 +81,7 @@ class TandemTraining:
         self._place = place
         self._arguments = arguments
         self._steps = {Size.FULL: steps, Size.SMOKE: min(steps, smoke_steps or settings.smoke_steps())}
+        self._smoke_settings = settings.smoke_settings()
         self._update_steps = settings.update_steps()
         self._expected = expected
         self._watch = watch
@@ -94,6 +95,8 @@ class TandemTraining:
         steps = self._steps[size]
         command = [self._program, "train", *self._arguments, "--quiet"]
         command += ["--seed", seed, "--total-steps", steps, "--run-dir", folder]
+        for setting in self._smoke_settings if size is Size.SMOKE else ():
+            command += ["--set", setting]
         done = run(command, environment=self._environment, watch=lambda: self._watch(lines))
         summary = json.loads((folder / "summary.json").read_text())
         self._expected.check("tandem", steps, self._update_steps, summary)

@@ -41,7 +41,11 @@ class Settings:
         return self.num_envs * self.rollout_steps
 
     def smoke_steps(self) -> int:
-        return 4 * self.update_steps()
+        return (4 if self.torso == "none" else 2) * self.update_steps()
+
+    def smoke_settings(self) -> list[str]:
+        """What a smoke run sets besides, as words of --set."""
+        return []
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

@@ -131,7 +131,9 @@ TEST(WorkerFaultsTest, ALeakEndsAtTheLimitOfMemory) {
 
 TEST(WorkerFaultsTest, DescriptorsThatAreClosedCostARestart) {
   Group group("close");
-  group.steps(4);
+  group.steps(3);
+  // Its answer may come before its end is seen, which then costs the next step.
+  if (group.restarts->used() == 0) group.steps(1);
   EXPECT_EQ(group.restarts->used(), 1);
   EXPECT_THAT(group.shown().truncated(), Each(1));
   group.steps(2);

@@ -17,7 +17,7 @@ constexpr Bounds kDescriptionBounds{.bytes = kMostDescription, .items = 1'000'00
 constexpr std::size_t kMostLeaves = 1024;
 constexpr std::size_t kMostDimensions = 32;
 // Of all leaves together, whose bounds are written out element by element.
-constexpr std::int64_t kMostElements = std::int64_t{32} << 20;
+constexpr std::int64_t kMostElementsInAll = std::int64_t{32} << 20;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -108,7 +108,7 @@ std::vector<Metric> metrics_of(const JsonValue& value) {
 }
 
 std::variant<Spec, MultiAgentSpec> spec_of(const std::string& id, const JsonValue& value) {
-  std::int64_t left = kMostElements;
+  std::int64_t left = kMostElementsInAll;
   const JsonValue* agents = value.find("agents");
   if (agents == nullptr) {
     Spec spec{.id = id};

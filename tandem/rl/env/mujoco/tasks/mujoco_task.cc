@@ -13,7 +13,7 @@ namespace tandem::rl {
 namespace {
 
 constexpr unsigned kSaved = mjSTATE_INTEGRATION;
-constexpr double kMostFrames = 1000;  // of Spec::render_fps
+constexpr double kMostFramesPerSecond = 1000;  // of Spec::render_fps
 
 // gymnasium's Box has float32 bounds. MuJoCo leaves the range of an actuator without limits at 0.
 Box actions_of(const mjModel& model) {
@@ -71,7 +71,7 @@ Spec MujocoTask::spec() const {
           .action = actions_of(*model_),
           .max_episode_steps = facts_.max_episode_steps,
           .reward_threshold = facts_.reward_threshold,
-          .render_fps = std::min(std::nearbyint(1 / step_duration()), kMostFrames)};
+          .render_fps = std::min(std::nearbyint(1 / step_duration()), kMostFramesPerSecond)};
 }
 
 void MujocoTask::show() {
