@@ -43,7 +43,9 @@ def read_layers(root: Path) -> tuple[dict[str, Layer], list[str]]:
     layers: dict[str, Layer] = {}
     faults = []
     for words in declarations(root):
-        values: dict[str, list[str]] = {"NAME": [], "FOLDER": [], "DEPENDS": [], "NEVER": [], "LINK": [], "WINGS": []}
+        values: dict[str, list[str]] = {
+            key: [] for key in ("NAME", "FOLDER", "DEPENDS", "NEVER", "LINK", "WINGS", "ALONE")
+        }
         key = ""
         for word in words:
             if word in values or word == "TORCH":
