@@ -53,7 +53,7 @@ class OffPolicySettings:
 
     def smoke_settings(self) -> list[str]:
         """Optimizer steps take nearly all of the time, and a few tell as much as many."""
-        return [f"{self.algo}.train_every=8", f"{self.algo}.gradient_steps=1"]
+        return [f"{self.algo}.train_every=10", f"{self.algo}.gradient_steps=1"]
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
