@@ -5,7 +5,8 @@
 //   counted_work NAME       does that work once
 //
 // Counts do not depend on what else the machine does. So that they depend little on the processor, vector code is that
-// of AVX2, which is all that callgrind knows, whatever the processor has beside.
+// of AVX2, which is all that callgrind knows, whatever the processor has beside. Instrumentation begins with the work,
+// since loading LibTorch would take most of the time under it.
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
@@ -29,6 +30,13 @@
 #include "tandem/rl/policy/kernels/mlp_kernels.h"
 #include "tandem/rl/policy/mlp_policy.h"
 #include "tandem/rl/policy/recurrent_policy.h"
+
+#if __has_include(<valgrind/callgrind.h>)
+#include <valgrind/callgrind.h>
+#else
+#define CALLGRIND_START_INSTRUMENTATION \
+  throw std::runtime_error("it was built without valgrind's headers; install valgrind and build it again")
+#endif
 
 namespace tandem::bench {
 namespace {
@@ -203,6 +211,7 @@ int run(const std::vector<std::string>& names) {
   for (const Workload& workload : kWorkloads) {
     if (names.size() != 1 || names.front() != workload.name) continue;
     at::set_num_threads(1);
+    CALLGRIND_START_INSTRUMENTATION;
     workload.work();
     return 0;
   }
