@@ -72,13 +72,13 @@ endfunction()
 # Compiling a source mostly means compiling headers (LibTorch's, GoogleTest's, CLI11's, the standard library's), so
 # twelve sources are compiled as one. They also share their names then. Sources for some kinds of processors (*_avx.cc)
 # are compiled alone. Trainings spend their time in these, and they are optimised under sanitizers, too: otherwise most
-# of a test under AddressSanitizer would be calls for single vector instructions.
+# of a test under AddressSanitizer would be calls for single vector instructions. So are a few other loops.
 function(tandem_unite target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${TANDEM_UNITY} UNITY_BUILD_BATCH_SIZE 12)
   # In a shared source the compiler mistakes a class with members from an unnamed namespace for one of a header.
   target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   get_target_property(sources ${target} SOURCES)
-  list(FILTER sources INCLUDE REGEX "(_avx|sha256_blocks)\\.cc$")
+  list(FILTER sources INCLUDE REGEX "(_avx|sha256_blocks|orthonormal_rows)\\.cc$")
   if(sources)
     set_source_files_properties(${sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON SKIP_PRECOMPILE_HEADERS ON
                                 COMPILE_OPTIONS "$<$<CONFIG:RelWithDebInfo>:-O2>")
