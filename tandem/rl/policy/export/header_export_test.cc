@@ -84,7 +84,7 @@ TEST(HeaderExportTest, ADivergedPolicyIsAConfigError) {
 
 TEST(HeaderExportTest, MoreWeightsThanACompilerTakesAreAConfigError) {
   // Its matrices have a short side each, so that making them orthogonal takes no time.
-  MlpPolicy policy(header_spec(), {.hidden = {1 << 21}}, model::seeded(1));
+  MlpPolicy policy(header_spec(), {.hidden = {65536, 64}}, model::seeded(1));
   EXPECT_THROW((void)header_of({.policy = policy}, "p"), ConfigError);
 }
 
