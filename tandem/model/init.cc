@@ -9,6 +9,7 @@
 
 #include "tandem/base/error.h"
 #include "tandem/base/mutex.h"
+#include "tandem/base/text.h"
 #include "tandem/model/orthonormal_rows.h"
 #include "tandem/model/shard_random.h"
 
