@@ -1,5 +1,5 @@
-// model/orthonormal_rows.h: rows of a matrix made orthonormal. Internal to init_orthogonal(). A source of its own,
-// without LibTorch, so that sanitizers can have it optimised: a network for images has seconds of it.
+// model/orthonormal_rows.h: rows of a matrix made orthonormal. Internal to init_orthogonal(). The loops have a source
+// of their own, without LibTorch, which builds with sanitizers optimise: a network for images takes seconds of them.
 //
 // Threads: any; works on the caller's memory alone.
 #pragma once
