@@ -20,6 +20,12 @@ def load() -> float:
     return os.getloadavg()[0]
 
 
+def has_instructions(name: str) -> bool:
+    """Whether Linux names this set of instructions, such as avx512_bf16, among those of the processor."""
+    flags = (line for line in _cpu_lines() if line.startswith("flags"))
+    return name in next(flags, "").split()
+
+
 def describe_machine() -> dict[str, Any]:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     return {
@@ -45,13 +51,17 @@ def describe_tandem(programs: Path) -> dict[str, Any]:
 
 
 def _cpu_name() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
+    for line in _cpu_lines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
     return platform.processor() or platform.machine()
+
+
+def _cpu_lines() -> list[str]:
+    try:
+        return Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return []
 
 
 def _git(root: Path, *words: str) -> str | None:

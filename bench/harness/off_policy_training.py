@@ -41,6 +41,7 @@ class OffPolicySettings:
     gamma: float = 0.99
     tau: float = 0.005
     target_every: int = 1  # optimizer steps
+    compute: str = "float32"  # Tandem's alone
     replicas: int = 1  # of Tandem
     episode_steps: int = 500  # environment steps, of all environments, within which one has ended an episode
 
@@ -77,10 +78,11 @@ rollout_steps: {self.rollout_steps}
   gamma: {self.gamma}
   tau: {self.tau}
   target_every: {self.target_every}
+  compute: {self.compute}
 policy:
   hidden: [{", ".join(map(str, self.hidden))}]
   activation: relu
 """
-        path = folder / f"{self.algo}-{self.env}-{'x'.join(map(str, self.hidden))}.yaml"
+        path = folder / f"{self.algo}-{self.env}-{'x'.join(map(str, self.hidden))}-{self.compute}.yaml"
         path.write_text(text)
         return path

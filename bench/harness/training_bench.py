@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from harness.machine import has_instructions
 from harness.model import Bench, Better, Contender, Metric, Place, Samples, WrongAnswer
 from harness.script_peer import ScriptPeer
 from harness.tandem_training import TandemTraining
@@ -74,10 +75,16 @@ def cleanrl_config(place: Place) -> Path:
     return place.root / "configs" / "cartpole-cleanrl.yaml"
 
 
+# Values of `compute` besides float32, and the processor's word for what each needs.
+INSTRUCTIONS = {"bfloat16": "avx512_bf16", "bfloat16_tiles": "amx_bf16"}
+
+
 class TrainingBench(Bench):
     settings = Settings()
     expected = CARTPOLE
     time_limit = "terminal"
+    # Values of `compute` that Tandem is measured with besides the settings' own, where the processor can.
+    computes: tuple[str, ...] = ()
     peers: Mapping[str, Peer] = {}
     at_least_times: Mapping[str, float] = {}
 
@@ -87,18 +94,25 @@ class TrainingBench(Bench):
             Metric("env_steps_per_s", "1/s", Better.HIGHER, at_least_times=dict(self.at_least_times)),
         )
 
-    def arguments(self) -> list[str | Path]:
+    def arguments(self, settings: Settings) -> list[str | Path]:
         """What `tandem train` gets."""
-        return [self.config()]
-
-    def config(self) -> Path:
-        return self.settings.write_config(self.place.scratch, self.time_limit)
+        return [settings.write_config(self.place.scratch, self.time_limit)]
 
     def contenders(self) -> list[Contender]:
-        self.tandem = TandemTraining(self.place, self.arguments(), self.settings, self.expected)
+        self.tandem = self._training(self.settings)
         self.scripts: list[ScriptPeer] = []
         makers = {name: lambda name=name, peer=peer: self._peer(name, peer) for name, peer in self.peers.items()}
-        return self.with_peers([Contender("tandem", self.tandem.measure)], makers)
+        return self.with_peers([Contender("tandem", self.tandem.measure), *self._rounded()], makers)
+
+    def _rounded(self) -> list[Contender]:
+        can = [compute for compute in self.computes if has_instructions(INSTRUCTIONS[compute])]
+        return [
+            Contender(f"tandem, {compute}", self._training(replace(self.settings, compute=compute)).measure)
+            for compute in can
+        ]
+
+    def _training(self, settings: Settings) -> TandemTraining:
+        return TandemTraining(self.place, self.arguments(settings), settings, self.expected)
 
     def _peer(self, name: str, peer: Peer) -> Contender:
         made = script_peer(self.place, name, peer, self.settings, self.expected)

@@ -23,11 +23,10 @@ class DdPpo(TrainingBench):
     peers = {RLLIB_NAME: rllib("ddppo", "DDPPO over Gloo", steps=30_000, learned_return=25)}
     at_least_times = {RLLIB_NAME: 30}
 
-    def arguments(self) -> list[str | Path]:
-        return [*super().arguments(), "--ranks", str(RANKS)]
+    def arguments(self, settings) -> list[str | Path]:
+        return [self._write(settings), "--ranks", str(RANKS)]
 
-    def config(self) -> Path:
-        its = self.settings
+    def _write(self, its) -> Path:
         path = self.place.scratch / "dd_ppo.yaml"
         path.write_text(f"""algo: dd_ppo
 env: {its.env}

@@ -48,8 +48,8 @@ class Impala(TrainingBench):
             Metric(LOAD_WAIT, "% of grad time", Better.LOWER, at_most=2),
         )
 
-    def config(self) -> Path:
-        return self.write("impala", {}, {"kernel": "off"})
+    def arguments(self, settings) -> list[str | Path]:
+        return [self.write("impala", {}, {"kernel": "off"})]
 
     def write(self, name: str, own: Mapping[str, Any], impala: Mapping[str, Any]) -> Path:
         its = self.settings

@@ -20,8 +20,8 @@ class PpoCartPole(TrainingBench):
         super().__init__(place)
         self.metrics += (Metric("peak_rss_mb", "MB", Better.LOWER, at_most=300),)
 
-    def config(self) -> Path:
-        return cleanrl_config(self.place)
+    def arguments(self, settings) -> list[str | Path]:
+        return [cleanrl_config(self.place)]
 
 
 BENCH = PpoCartPole

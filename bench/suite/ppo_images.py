@@ -1,13 +1,11 @@
 """PPO on four pictures of 84x84 pixels with the network of the Nature paper, against peers, and against the rate at
 which the machine makes the same layers alone."""
 
-from dataclasses import replace
 from pathlib import Path
 
 from harness.compiled import read_lines
 from harness.model import Contender, Sample, Size
 from harness.process import run
-from harness.tandem_training import TandemTraining
 from harness.training import VISUAL_CATCH, Settings
 from harness.training_bench import (
     CLEANRL,
@@ -19,7 +17,7 @@ from harness.training_bench import (
     TrainingBench,
 )
 
-PEAK, ROUNDED = "peak of the layers", "tandem, bfloat16"
+PEAK = "peak of the layers"
 FORWARD, BACKWARD = 9.345e6, 15.413e6  # multiply-adds of a row; nobody wants the gradient of the pixels
 
 
@@ -37,21 +35,15 @@ class PpoImages(TrainingBench):
     peers = {SB3_NAME: SB3, CLEANRL_NAME: CLEANRL, SAMPLE_FACTORY_NAME: SAMPLE_FACTORY}
     at_least_times = {SB3_NAME: 1.5, PEAK: 0.8}
 
-    def arguments(self) -> list[str | Path]:
-        return self._arguments(self.settings)
+    computes = ("bfloat16", "bfloat16_tiles")
 
-    def _arguments(self, settings: Settings) -> list[str | Path]:
+    def arguments(self, settings: Settings) -> list[str | Path]:
         plugin = self.place.programs.parent / "lib" / "libvisual_catch.so"
-        return [settings.write_config(self.place.scratch, self.time_limit), "--plugin", plugin]
+        return [*super().arguments(settings), "--plugin", plugin]
 
     def contenders(self) -> list[Contender]:
-        tandem, *peers = super().contenders()
-        inside = [tandem, Contender(PEAK, self._measure_peak)]
-        if _multiplies_bfloat16():
-            settings = replace(self.settings, compute="bfloat16")
-            rounded = TandemTraining(self.place, self._arguments(settings), settings, self.expected)
-            inside.append(Contender(ROUNDED, rounded.measure))
-        return inside + peers
+        tandem, *others = super().contenders()
+        return [tandem, Contender(PEAK, self._measure_peak), *others]
 
     def _measure_peak(self, size: Size) -> Sample:
         """Steps per second if acting and learning were the layers at that rate and nothing else."""
@@ -59,10 +51,6 @@ class PpoImages(TrainingBench):
         best = read_lines(run(words).stdout, "GFLOP/s")
         rate = best["the best of each"].values["all layers"]
         return Sample({"env_steps_per_s": rate * 1e9 / 2 / (FORWARD + self.settings.epochs * (FORWARD + BACKWARD))})
-
-
-def _multiplies_bfloat16() -> bool:
-    return "avx512_bf16" in Path("/proc/cpuinfo").read_text()
 
 
 BENCH = PpoImages

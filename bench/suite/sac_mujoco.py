@@ -24,6 +24,7 @@ class SacMujoco(TrainingBench):
     )
     # In so few steps nobody learns to run; random actions cost about 300 an episode.
     expected = Expected(lowest_return=-1500, highest_return=3000, learns_after=100_000, learned_return=1000)
+    computes = ("bfloat16", "bfloat16_tiles")
     peers = SAC_PEERS
     at_least_times = {SB3_NAME: 2}
 
