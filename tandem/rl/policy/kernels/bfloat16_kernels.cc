@@ -77,6 +77,7 @@ const Bfloat16Patches& bfloat16_patches(Compute compute) {
   TANDEM_CHECK(compute != Compute::kFloat32, "float32 has no products of bfloat16");
   require_compute(compute, InstructionSet::kAvx512);
 #if defined(__x86_64__)
+  if (compute == Compute::kBfloat16Tiles) return tile_bfloat16_patches();
   return vector_bfloat16_patches();
 #else
   static constexpr Bfloat16Patches kNone{};  // require_compute() has thrown

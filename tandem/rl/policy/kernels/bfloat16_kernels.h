@@ -45,16 +45,18 @@ struct Bfloat16Kernels {
 };
 
 /// The products of convolutions, and the two ways to make words of numbers for them. Their pairs are words that lie
-/// where the numbers of a PatchProduct of floats do, so its addresses count words and a step is of two numbers. AMX's
-/// processors have these vectors, too.
+/// where the numbers of a PatchProduct of floats do, so its addresses count words and a step is of two numbers.
 struct Bfloat16Patches {
   /// A and B point to words, by pointers to floats: the loops move them and never compute with them but in dot
   /// products. C, the bias and the sums are float32, and what is stored may be rectified as in products of floats.
+  /// In tiles the steps of A must be neighbours: a_step is 1.
   void (*multiply)(const PatchProduct<float>& product);
   /// to[i / 2] = the pair from[i], from[i + 1], for `count` numbers, a multiple of 2 kPanel.
   void (*pair_neighbours)(const float* from, std::int64_t count, std::uint32_t* to);
   /// to[i] = the pair first[i], second[i], for `count` numbers, a multiple of kPanel; second may be null: zeros.
   void (*pair_lines)(const float* first, const float* second, std::int64_t count, std::uint32_t* to);
+  /// How the gradient of the weights is summed. Tiles want pixels side by side in A: of the derivatives, transposed.
+  enum class Sums { kInputsByOutputs, kOutputsByInputs } sums;
 };
 
 /// Throws ConfigError as require_compute() does for kAvx512, and InvariantError for kFloat32.
@@ -65,5 +67,6 @@ struct Bfloat16Patches {
 [[nodiscard]] const Bfloat16Kernels& vector_bfloat16_kernels();
 [[nodiscard]] const Bfloat16Kernels& tile_bfloat16_kernels();
 [[nodiscard]] const Bfloat16Patches& vector_bfloat16_patches();
+[[nodiscard]] const Bfloat16Patches& tile_bfloat16_patches();
 
 }  // namespace tandem::rl

@@ -151,7 +151,8 @@ void pair_lines(const float* first, const float* second, std::int64_t count, std
 const Bfloat16Patches& vector_bfloat16_patches() {
   static constexpr Bfloat16Patches kAll{.multiply = vectors::multiply_patches,
                                         .pair_neighbours = vectors::pair_neighbours,
-                                        .pair_lines = vectors::pair_lines};
+                                        .pair_lines = vectors::pair_lines,
+                                        .sums = Bfloat16Patches::Sums::kInputsByOutputs};
   return kAll;
 }
 
@@ -174,6 +175,8 @@ namespace tandem::rl {
 namespace {
 namespace tiles {
 
+struct TileShape;
+
 // Tiles have no type in C++, so compilers keep nothing in them and need not be told which ones change.
 struct Amx {
   template <int I>
@@ -192,11 +195,14 @@ struct Amx {
   static void dot() {
     __asm__ volatile("tdpbf16ps %%tmm%c0, %%tmm%c1, %%tmm%c2" : : "i"(B), "i"(A), "i"(C));
   }
+  static void configure(const TileShape& shape);
 };
 
 #include "tandem/rl/policy/kernels/bfloat16_tiles.inc"
+//
+#include "tandem/rl/policy/kernels/images/patch_tiles.inc"
 
-// Eight tiles of 16 rows of 64 bytes (Intel's manual, "TILECFG").
+// Eight tiles, of 16 rows of 64 bytes unless otherwise said (Intel's manual, "TILECFG").
 struct alignas(64) TileConfig {
   std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
   std::uint16_t bytes[8] = {64, 64, 64, 64, 64, 64, 64, 64}, no_bytes[8] = {};
@@ -204,17 +210,40 @@ struct alignas(64) TileConfig {
 };
 static_assert(sizeof(TileConfig) == 64);
 
+void configure(const TileConfig& config) { __asm__ volatile("ldtilecfg %0" : : "m"(config)); }
+
+void Amx::configure(const TileShape& shape) {
+  const auto upper = static_cast<std::uint8_t>(shape.upper), lower = static_cast<std::uint8_t>(shape.lower);
+  const auto depth = static_cast<std::uint8_t>(shape.depth);
+  const auto of_a = static_cast<std::uint16_t>(4 * shape.depth);
+  tiles::configure(TileConfig{.bytes = {64, 64, 64, 64, of_a, of_a, 64, 64},
+                              .rows = {upper, upper, lower, lower, upper, lower, depth, depth}});
+}
+
 // The shape of tiles belongs to the thread; it is set for each product and given up after it, so that switching to
 // another thread has nothing to save.
 void multiply(const PairProduct& p) {
-  static constexpr TileConfig kConfig{};
-  __asm__ volatile("ldtilecfg %0" : : "m"(kConfig));
+  static constexpr TileConfig kWhole{};
+  configure(kWhole);
   multiply_in_tiles<Amx>(p);
+  __asm__ volatile("tilerelease");
+}
+
+void multiply_patches(const PatchProduct<float>& p) {
+  multiply_patches_in_tiles<Amx>(p);
   __asm__ volatile("tilerelease");
 }
 
 }  // namespace tiles
 }  // namespace
+
+const Bfloat16Patches& tile_bfloat16_patches() {
+  static constexpr Bfloat16Patches kAll{.multiply = tiles::multiply_patches,
+                                        .pair_neighbours = vectors::pair_neighbours,
+                                        .pair_lines = vectors::pair_lines,
+                                        .sums = Bfloat16Patches::Sums::kOutputsByInputs};
+  return kAll;
+}
 
 const Bfloat16Kernels& tile_bfloat16_kernels() {
   static constexpr Bfloat16Kernels kAll{

@@ -21,9 +21,17 @@ namespace {
 
 float number_of(std::uint32_t bits) { return std::bit_cast<float>(bits << 16U); }
 
-// The tiles of AMX as arrays.
+struct TileShape;
+struct TileExtent {
+  int rows = 16, words = 16;
+};
+
+// The tiles of AMX as arrays, which AMX's are beyond the extents that they are given.
 struct ArrayTiles {
   static inline std::uint32_t words[8][16][16];
+  static inline TileExtent extents[8];
+
+  static void configure(const TileShape& shape);
 
   template <int I>
   static void zero() {
@@ -31,11 +39,18 @@ struct ArrayTiles {
   }
   template <int I>
   static void load(const void* from, std::int64_t bytes) {
-    for (int row = 0; row < 16; ++row) std::memcpy(words[I][row], static_cast<const char*>(from) + row * bytes, 64);
+    zero<I>();
+    for (int row = 0; row < extents[I].rows; ++row) {
+      const char* const line = static_cast<const char*>(from) + row * bytes;
+      std::memcpy(words[I][row], line, static_cast<std::size_t>(extents[I].words) * 4);
+    }
   }
   template <int I>
   static void store(void* to, std::int64_t bytes) {
-    for (int row = 0; row < 16; ++row) std::memcpy(static_cast<char*>(to) + row * bytes, words[I][row], 64);
+    for (int row = 0; row < extents[I].rows; ++row) {
+      char* const line = static_cast<char*>(to) + row * bytes;
+      std::memcpy(line, words[I][row], static_cast<std::size_t>(extents[I].words) * 4);
+    }
   }
   template <int C, int A, int B>
   static void dot() {
@@ -53,6 +68,21 @@ struct ArrayTiles {
 };
 
 #include "tandem/rl/policy/kernels/bfloat16_tiles.inc"
+//
+#include "tandem/rl/policy/kernels/images/patch_tiles.inc"
+
+void ArrayTiles::configure(const TileShape& shape) {
+  const auto of = [](std::int64_t rows, std::int64_t words) {
+    return TileExtent{static_cast<int>(rows), static_cast<int>(words)};
+  };
+  const std::int64_t parts[2] = {shape.upper, shape.lower};
+  for (int part = 0; part < 2; ++part) {
+    extents[2 * part] = extents[2 * part + 1] = of(parts[part], 16);
+    extents[4 + part] = of(parts[part], shape.depth);
+    extents[6 + part] = of(shape.depth, 16);
+  }
+  std::memset(words, 0xff, sizeof words);  // what they held is lost
+}
 
 at::Tensor rounded(const at::Tensor& x) { return x.to(at::kBFloat16).to(at::kDouble); }
 
@@ -113,7 +143,80 @@ TEST(Bfloat16KernelsTest, ProductsAreThoseOfTheRoundedNumbers) {
 }
 
 TEST(Bfloat16KernelsTest, ProductsInTilesAreThoseOfTheRoundedNumbers) {
+  for (TileExtent& extent : ArrayTiles::extents) extent = {};
   expect_products(multiply_in_tiles<ArrayTiles>);
+}
+
+const float* moved(const std::vector<std::uint32_t>& words) { return reinterpret_cast<const float*>(words.data()); }
+
+// A product of `lines` x `rows` patches, two segments of `run` words each with a gap between them, and 80 columns in
+// memory of which `columns` are asked for, against float64.
+void expect_patches(void (*multiply)(const PatchProduct<float>&), std::int64_t lines, std::int64_t rows,
+                    std::int64_t columns, std::int64_t run) {
+  SCOPED_TRACE(concat(lines, " x ", rows, " x ", columns, ", ", run, " words"));
+  using Product = PatchProduct<float>;
+  constexpr std::int64_t kColumns = 80, kGap = 3, kSegments = 2;
+  const std::int64_t line = (rows + 2) * run, numbers = 2 * (lines * line + kSegments * (run + kGap));
+  const at::Tensor values = at::randn({1, numbers}), b = at::randn({2 * kSegments * run, kColumns});
+  const at::Tensor bias = at::randn({kColumns}), seen = rounded(values)[0], right = rounded(b).narrow(1, 0, columns);
+  const std::vector<std::uint32_t> left = words_of(values, 1, numbers / 2, true);
+  const std::vector<std::uint32_t> weights = words_of(b, kSegments * run, kColumns, false);
+  std::vector<at::Tensor> patches;
+  for (std::int64_t i = 0; i < lines * rows; ++i) {
+    const std::int64_t first = 2 * (i / rows * line + i % rows * run);
+    patches.push_back(at::cat({seen.narrow(0, first, 2 * run), seen.narrow(0, first + 2 * (run + kGap), 2 * run)}));
+  }
+  const at::Tensor product = at::mm(at::stack(patches), right);
+  for (const auto start : {Product::Start::kZero, Product::Start::kBias, Product::Start::kKeep}) {
+    for (const auto finish : {Product::Finish::kStore, Product::Finish::kRectify}) {
+      at::Tensor c = at::full({lines * rows + 1, kColumns}, 3.0F);
+      multiply({.lines = lines,
+                .rows = rows,
+                .columns = columns,
+                .segments = kSegments,
+                .run = run,
+                .a = moved(left),
+                .a_line = line,
+                .a_row = run,
+                .a_segment = run + kGap,
+                .a_step = 1,
+                .b = moved(weights),
+                .b_segment = run * kColumns,
+                .b_step = kColumns,
+                .c = c.mutable_data_ptr<float>(),
+                .c_line = rows * kColumns,
+                .c_row = kColumns,
+                .start = start,
+                .bias = bias.const_data_ptr<float>(),
+                .finish = finish});
+      at::Tensor expected = product;
+      if (start == Product::Start::kBias) expected = expected + bias.narrow(0, 0, columns);
+      if (start == Product::Start::kKeep) expected = expected + 3;
+      if (finish == Product::Finish::kRectify) expected = expected.clamp_min(0);
+      const at::Tensor within = c.narrow(0, 0, lines * rows);
+      EXPECT_LE((within.narrow(1, 0, columns) - expected).abs().max().item<double>(), 1e-4);
+      EXPECT_EQ(within.narrow(1, columns, kColumns - columns).sub(3).abs().max().item<float>(), 0) << "beyond columns";
+      EXPECT_EQ(c[lines * rows].sub(3).abs().max().item<float>(), 0) << "beyond rows";
+    }
+  }
+}
+
+// Lines of one tile and of several, of equal and of unequal rows, in even and in odd number.
+void expect_patch_products(void (*multiply)(const PatchProduct<float>&)) {
+  at::manual_seed(4);
+  expect_patches(multiply, 1, 1, 16, 1);
+  expect_patches(multiply, 5, 7, 64, 40);
+  expect_patches(multiply, 4, 20, 48, 4);
+  expect_patches(multiply, 3, 17, 32, 32);
+  expect_patches(multiply, 2, 46, 16, 13);
+}
+
+TEST(Bfloat16KernelsTest, PatchesAreThoseOfTheRoundedNumbers) {
+  for (const Compute each : rl::testing::computes_here()) expect_patch_products(bfloat16_patches(each).multiply);
+}
+
+TEST(Bfloat16KernelsTest, PatchesInTilesAreThoseOfTheRoundedNumbers) {
+  expect_patch_products(multiply_patches_in_tiles<ArrayTiles>);
 }
 
 TEST(Bfloat16KernelsTest, PairsAreRoundedAsTorchDoes) {

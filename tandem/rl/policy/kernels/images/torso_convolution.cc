@@ -57,19 +57,28 @@ TorsoConvolution<Real>::TorsoConvolution(const TorsoStep& step, const TorsoValue
       packed_(pieces_ * run_ * outputs_),
       shift_(outputs_) {
   const bool goes_back = options.passes == Passes::kForwardAndBackward;
-  if (goes_back) {
-    weight_sum_ = AlignedArray<Real>(pieces_ * run_ * outputs_);
-    bias_sum_ = AlignedArray<Real>(outputs_);
-    if (!of_image_) transposed_ = AlignedArray<Real>(kernel_ * kernel_ * outputs_ * inputs_);
+  if (rounds(options.compute)) {
+    rounded_ = std::make_unique<Bfloat16Convolution>(
+        options.compute, Bfloat16Convolution::Sizes{.in = in.size,
+                                                    .out = out.size,
+                                                    .pieces = pieces_,
+                                                    .run = run_,
+                                                    .places = goes_back && !of_image_ ? kernel_ * kernel_ : 0,
+                                                    .inputs = inputs_,
+                                                    .outputs = outputs_,
+                                                    .lines = out.shape.height,
+                                                    .line = out.shape.width,
+                                                    .step = stride_ * inputs_});
   }
-  if (!rounds(options.compute)) return;
-  const std::int64_t places = goes_back && !of_image_ ? kernel_ * kernel_ : 0;
-  rounded_ = std::make_unique<Bfloat16Convolution>(options.compute, Bfloat16Convolution::Sizes{.in = in.size,
-                                                                                               .out = out.size,
-                                                                                               .rows = pieces_ * run_,
-                                                                                               .places = places,
-                                                                                               .inputs = inputs_,
-                                                                                               .outputs = outputs_});
+  if (!goes_back) return;
+  weight_sum_ = AlignedArray<Real>(sums());
+  bias_sum_ = AlignedArray<Real>(outputs_);
+  if (!of_image_) transposed_ = AlignedArray<Real>(kernel_ * kernel_ * outputs_ * inputs_);
+}
+
+template <typename Real>
+std::int64_t TorsoConvolution<Real>::sums() const {
+  return rounded_ ? rounded_->sums() : pieces_ * run_ * outputs_;
 }
 
 // Pairs of pixels of an image, which has no channels side by side, need even addresses.
@@ -119,7 +128,7 @@ void TorsoConvolution<Real>::take_parameters() {
 template <typename Real>
 void TorsoConvolution<Real>::begin() {
   take_parameters();
-  std::fill_n(weight_sum_.data(), pieces_ * run_ * outputs_, Real{0});
+  std::fill_n(weight_sum_.data(), sums(), Real{0});
   std::fill_n(bias_sum_.data(), outputs_, Real{0});
 }
 
@@ -222,7 +231,10 @@ template <typename Real>
 void TorsoConvolution<Real>::finish() const {
   Real* const of_weight = gradient_memory<Real>(weight_);
   const Real* const sums = weight_sum_.data();
-  for_weights([&](std::int64_t k, std::int64_t, std::int64_t i) { of_weight[i] = sums[k] * options_.scale; });
+  for_weights([&](std::int64_t k, std::int64_t, std::int64_t i) {
+    const std::int64_t at = rounded_ ? rounded_->sum_of(k / outputs_, k % outputs_) : k;
+    of_weight[i] = sums[at] * options_.scale;
+  });
   std::copy_n(bias_sum_.data(), bias_.numel(), gradient_memory<Real>(bias_));
 }
 

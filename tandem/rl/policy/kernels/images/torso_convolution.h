@@ -90,6 +90,7 @@ class TorsoConvolution {
   template <typename Visit>
   void for_weights(const Visit& visit) const;
   [[nodiscard]] bool rounds(Compute compute) const;
+  [[nodiscard]] std::int64_t sums() const;
   void add_to_weights(TorsoValue<Real>& in, TorsoValue<Real>& out, std::int64_t sample);
   void add_to_inputs(TorsoValue<Real>& in, TorsoValue<Real>& out);
 
@@ -105,7 +106,7 @@ class TorsoConvolution {
   const std::int64_t first_;
   // The weights as [pieces, run, outputs], and by place of the kernel, [kernel, kernel, outputs, inputs].
   AlignedArray<Real> packed_, transposed_, shift_;
-  // As packed_ and shift_.
+  // As packed_, unless products of bfloat16 say otherwise, and as shift_.
   AlignedArray<Real> weight_sum_, bias_sum_;
   // The products where they are those of bfloat16, or null.
   std::unique_ptr<Bfloat16Convolution> rounded_;
