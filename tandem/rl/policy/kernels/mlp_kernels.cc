@@ -34,6 +34,9 @@ struct Set {
   static Register with_sign(Register magnitude, Register sign) {
     return (Register)((Integers)magnitude | ((Integers)sign & ~0x7fffffff));
   }
+  static Register widened(const std::uint8_t* p) {
+    return __builtin_convertvector(Integers{p[0], p[1], p[2], p[3]}, Register);
+  }
   static Register interleave_low(Register a, Register b) { return Register{a[0], b[0], a[1], b[1]}; }
   static Register interleave_high(Register a, Register b) { return Register{a[2], b[2], a[3], b[3]}; }
 };

@@ -39,6 +39,9 @@ struct Set {
   static Register with_sign(Register magnitude, Register sign) {
     return _mm256_or_ps(magnitude, _mm256_and_ps(_mm256_set1_ps(-0.0F), sign));
   }
+  static Register widened(const std::uint8_t* p) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+  }
   static Register interleave_low(Register a, Register b) {
     return _mm256_permute2f128_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b), 0x20);
   }
@@ -98,6 +101,9 @@ struct Set {
   static Register absolute(Register a) { return _mm512_andnot_ps(_mm512_set1_ps(-0.0F), a); }
   static Register with_sign(Register magnitude, Register sign) {
     return _mm512_or_ps(magnitude, _mm512_and_ps(_mm512_set1_ps(-0.0F), sign));
+  }
+  static Register widened(const std::uint8_t* p) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
   }
   static Register interleave_low(Register a, Register b) {
     return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
