@@ -48,7 +48,7 @@ class Impala(TrainingBench):
             Metric(LOAD_WAIT, "% of grad time", Better.LOWER, at_most=2),
         )
 
-    def arguments(self, settings) -> list[str | Path]:
+    def arguments(self, settings: Settings) -> list[str | Path]:
         return [self.write("impala", {}, {"kernel": "off"})]
 
     def write(self, name: str, own: Mapping[str, Any], impala: Mapping[str, Any]) -> Path:

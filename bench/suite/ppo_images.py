@@ -32,10 +32,9 @@ class PpoImages(TrainingBench):
         env="VisualCatch-v0", total_steps=20_480, hidden=(512,), torso="nature_cnn", learning_rate=2.5e-4
     )
     expected = VISUAL_CATCH
+    computes = ("bfloat16", "bfloat16_tiles")
     peers = {SB3_NAME: SB3, CLEANRL_NAME: CLEANRL, SAMPLE_FACTORY_NAME: SAMPLE_FACTORY}
     at_least_times = {SB3_NAME: 1.5, PEAK: 0.8}
-
-    computes = ("bfloat16", "bfloat16_tiles")
 
     def arguments(self, settings: Settings) -> list[str | Path]:
         plugin = self.place.programs.parent / "lib" / "libvisual_catch.so"

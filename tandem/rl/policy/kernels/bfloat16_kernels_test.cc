@@ -26,7 +26,7 @@ struct TileExtent {
   int rows = 16, words = 16;
 };
 
-// The tiles of AMX as arrays, which AMX's are beyond the extents that they are given.
+// The tiles of AMX as arrays. Nothing beyond a tile's extent is read or written, as in AMX.
 struct ArrayTiles {
   static inline std::uint32_t words[8][16][16];
   static inline TileExtent extents[8];
