@@ -79,14 +79,17 @@ std::string ThreadTeam::await_tasks() {
     std::string why = watch_->look();
     if (why.empty()) continue;
     watch_->end(why);
-    if (finished_.wait_while(before_, patience_, Deadline::after(watch_->grace)) == before_) fail_hung(why);
+    if (finished_.wait_while(before_, patience_, Deadline::after(watch_->grace)) != before_) return why;
+    if (const int busy = busy_.load(std::memory_order_acquire); busy > 0) fail_hung(why, busy);
+    // The last of them has come back just now, and is about to say so.
+    finished_.wait_while(before_, patience_, Deadline::infinite());
     return why;
   }
   return {};
 }
 
 // Throws HungThread, with the message of a task's failure in front if there is one: it often is the cause.
-void ThreadTeam::fail_hung(const std::string& why) const {
+void ThreadTeam::fail_hung(const std::string& why, int busy) const {
   std::string cause;
   try {
     failures_.rethrow();
@@ -94,7 +97,7 @@ void ThreadTeam::fail_hung(const std::string& why) const {
   } catch (const std::exception& error) {
     cause = concat(error.what(), "; ");
   }
-  throw HungThread(concat(cause, why, "; ", busy_.load(std::memory_order_relaxed), " of ", size(), " threads '", name_,
+  throw HungThread(concat(cause, why, "; ", busy, " of ", size(), " threads '", name_,
                           "' have not come back in time, and none can be ended from outside"));
 }
 

@@ -101,7 +101,7 @@ class ThreadTeam {
   ThreadTeam(std::string name, const std::vector<std::string>& threads, SpinBudget spin);
   void start_erased(Call* call, void* callable);
   [[nodiscard]] std::string await_tasks();
-  [[noreturn]] void fail_hung(const std::string& why) const;
+  [[noreturn]] void fail_hung(const std::string& why, int busy) const;
   void serve(int index);
   void work(int index) noexcept;
   void end();

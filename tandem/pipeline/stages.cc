@@ -91,10 +91,12 @@ void StageThreads::run(std::size_t index) {
   }
 }
 
+// Those that are late are known before the stop, at which they may return at once.
 void StageThreads::join(const Deadline& deadline) {
-  if (!await_return(deadline)) {
+  const std::vector<std::string> late = await_return(deadline);
+  if (!late.empty()) {
     stop();
-    fail_hung("");
+    fail_hung("", late);
   }
   failures_.rethrow();
 }
@@ -102,19 +104,24 @@ void StageThreads::join(const Deadline& deadline) {
 // The failure of a stage is the cause and goes before `why`.
 void StageThreads::fail(const std::string& why, const Deadline& deadline) {
   stop();
-  if (!await_return(deadline)) fail_hung(why);
+  const std::vector<std::string> late = await_return(deadline);
+  if (!late.empty()) fail_hung(why, late);
   failures_.rethrow();
   throw DeadlineExceeded(why);
 }
 
-// Waits until all stages have returned. Returns false at the deadline.
-bool StageThreads::await_return(const Deadline& deadline) {
+std::vector<std::string> StageThreads::await_return(const Deadline& deadline) {
+  std::vector<std::string> late;
   MutexLock lock(mutex_);
-  return returned_.wait(mutex_, deadline, [this]() TANDEM_REQUIRES(mutex_) { return left_ == 0; });
+  if (returned_.wait(mutex_, deadline, [this]() TANDEM_REQUIRES(mutex_) { return left_ == 0; })) return late;
+  for (std::size_t i = 0; i < stages_.size(); ++i) {
+    if (is_running_[i] != 0) late.push_back(stages_[i].name);
+  }
+  return late;
 }
 
 // A failure of a stage is told before `why`: it came first, and may be why the others hang.
-void StageThreads::fail_hung(const std::string& why) const {
+void StageThreads::fail_hung(const std::string& why, const std::vector<std::string>& late) const {
   std::string reason = why;
   try {
     failures_.rethrow();
@@ -122,17 +129,7 @@ void StageThreads::fail_hung(const std::string& why) const {
     reason = error.what();
   }
   throw HungThread(concat(reason, reason.empty() ? "" : "; ", "these threads of the pipeline have not ended in time: ",
-                          running(), ", and none can be ended from outside"));
-}
-
-std::string StageThreads::running() const {
-  // Names are those of stages whose Return was not destroyed yet.
-  std::string names;
-  MutexLock lock(mutex_);
-  for (std::size_t i = 0; i < stages_.size(); ++i) {
-    if (is_running_[i] != 0) names += concat(names.empty() ? "" : ", ", stages_[i].name);
-  }
-  return names;
+                          joined(late), ", and none can be ended from outside"));
 }
 
 }  // namespace tandem::pipeline

@@ -96,15 +96,14 @@ class StageThreads {
  private:
   // The body of one thread.
   void run(std::size_t index);
-  [[nodiscard]] bool await_return(const Deadline& deadline);
-  [[noreturn]] void fail_hung(const std::string& why) const;
-  // The names of the stages that have not returned, separated by commas.
-  [[nodiscard]] std::string running() const;
+  // Waits until all stages have returned. Returns the names of those that have not at the deadline.
+  [[nodiscard]] std::vector<std::string> await_return(const Deadline& deadline);
+  [[noreturn]] void fail_hung(const std::string& why, const std::vector<std::string>& late) const;
 
   const std::vector<Stage> stages_;
   std::stop_source stop_;
   Failures failures_;
-  mutable Mutex mutex_;
+  Mutex mutex_;
   CondVar returned_;
   // One flag per stage, and how many of them are set.
   std::vector<std::uint8_t> is_running_ TANDEM_GUARDED_BY(mutex_);

@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <stop_token>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tandem/base/error.h"
@@ -139,16 +142,26 @@ TEST(StageThreadsTest, AStopEndsEveryWait) {
   threads.join(Deadline::after(std::chrono::seconds(20)));
 }
 
+// What is stopped may have returned before its name is written down: here stop() itself waits for that.
 TEST(StageThreadsTest, AJoinThatIsTooLateNamesThoseThatRunAndStopsThem) {
   BoundedQueue<int> queue(1);
+  std::atomic<bool> begin{false};
   std::string log;
-  StageThreads threads({counts_to("done", 1, log), waits_in("stuck", queue)});
+  const Stage waits = waits_in("stuck", queue);
+  StageThreads threads({counts_to("done", 1, log), {.name = waits.name, .step = [&](const Limits& limits) {
+                                                      begin.wait(false);
+                                                      return waits.step(limits);
+                                                    }}});
+  // Callbacks of a stop are called from the newest to the oldest, so this one comes after that of the queue.
+  const std::stop_callback slowly(threads.token(), [] { std::this_thread::sleep_for(std::chrono::milliseconds(50)); });
+  begin = true;
+  begin.notify_all();
   ASSERT_TRUE(eventually([&] { return queue.blocked_consumers() == 1; }));
   try {
     threads.join(Deadline::after(std::chrono::milliseconds(50)));
     FAIL();
   } catch (const DeadlineExceeded& error) {
-    EXPECT_THAT(error.what(), HasSubstr("stuck"));
+    EXPECT_THAT(error.what(), HasSubstr("in time: stuck, and none can be ended from outside"));
   }
   EXPECT_TRUE(eventually([&] { return queue.blocked_consumers() == 0; }));
 }
