@@ -7,7 +7,7 @@
 #include <chrono>
 #include <stop_token>
 #include <string>
-#include <thread>
+#include <utility>
 #include <vector>
 
 #include "tandem/base/error.h"
@@ -142,21 +142,30 @@ TEST(StageThreadsTest, AStopEndsEveryWait) {
   threads.join(Deadline::after(std::chrono::seconds(20)));
 }
 
+// Sets `gone` when the thread of the stage has ended, and so has returned.
+Stage tells_its_end(Stage stage, std::atomic<bool>& gone) {
+  stage.step = [step = std::move(stage.step), &gone](const Limits& limits) {
+    struct AtExit {
+      ~AtExit() { gone = true; }
+      std::atomic<bool>& gone;
+    };
+    thread_local const AtExit at_exit{gone};
+    return step(limits);
+  };
+  return stage;
+}
+
 // What is stopped may have returned before its name is written down: here stop() itself waits for that.
 TEST(StageThreadsTest, AJoinThatIsTooLateNamesThoseThatRunAndStopsThem) {
   BoundedQueue<int> queue(1);
-  std::atomic<bool> begin{false};
   std::string log;
-  const Stage waits = waits_in("stuck", queue);
-  StageThreads threads({counts_to("done", 1, log), {.name = waits.name, .step = [&](const Limits& limits) {
-                                                      begin.wait(false);
-                                                      return waits.step(limits);
-                                                    }}});
-  // Callbacks of a stop are called from the newest to the oldest, so this one comes after that of the queue.
-  const std::stop_callback slowly(threads.token(), [] { std::this_thread::sleep_for(std::chrono::milliseconds(50)); });
-  begin = true;
-  begin.notify_all();
-  ASSERT_TRUE(eventually([&] { return queue.blocked_consumers() == 1; }));
+  std::atomic<bool> done{false}, gone{false};
+  StageThreads threads({tells_its_end(counts_to("done", 1, log), done), tells_its_end(waits_in("stuck", queue), gone)});
+  ASSERT_TRUE(eventually([&] { return done && queue.blocked_consumers() == 1; }));
+  const std::stop_callback at_stop(threads.token(), [&] {
+    queue.close();
+    EXPECT_TRUE(eventually([&] { return gone.load(); }));
+  });
   try {
     threads.join(Deadline::after(std::chrono::milliseconds(50)));
     FAIL();
