@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <optional>
 #include <sstream>
 #include <stdexcept>
 
+#include "tandem/app/run/run_folder.h"
 #include "tandem/app/testing/run_captured.h"
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/json_reader.h"
@@ -20,6 +22,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
 
 class ObserverProgramTest : public ::testing::TestWithParam<const char*> {
  protected:
@@ -146,6 +149,72 @@ TEST_P(ObserverProgramTest, TheirWishForACheckpointIsOneOfThatUpdate) {
   EXPECT_THAT(saved, ElementsAre(3, 4, 12, 20, 28, 32));  // every eighth besides, counted from the last one
   ASSERT_EQ(train("b", {}).code, 0);
   EXPECT_EQ(summary_of("a").at("state_sha256").as_string(), summary_of("b").at("state_sha256").as_string());
+}
+
+TEST_P(ObserverProgramTest, TheLogNamesTheirWishInTheirWords) {
+  const RunObserver stops{.wants_stop = [] { return true; }, .stop_wish = "the button of the dashboard"};
+  EXPECT_EQ(train("a", stops).code, 130);
+  EXPECT_THAT(read_file(folder / "a/log.txt"), HasSubstr("the button of the dashboard: the run stops after update 1"));
+}
+
+// Removed before an update (10), and between an update and the checkpoint that is due after it (16).
+TEST_P(ObserverProgramTest, ARunWhoseFolderIsRemovedEndsWithAnErrorAndDoesNotBringItBack) {
+  for (const double last : {10., 16.}) {
+    double updates = 0;
+    const RunObserver removes{.on_update = [&](const Record& line) {
+      updates = line.number("updates");
+      // At once, since the run writes its status now and then.
+      if (updates == last) std::filesystem::rename(folder / "a", folder / "moved");
+    }};
+    const Outcome failed = train("a", removes);
+    EXPECT_EQ(failed.code, 3);
+    EXPECT_THAT(failed.err, HasSubstr("the run folder " + (folder / "a").string() + " was removed or replaced"));
+    EXPECT_EQ(updates, last);
+    EXPECT_FALSE(std::filesystem::exists(folder / "a"));
+    // As the message says, a folder that was moved can be resumed, from the checkpoint of update 8.
+    const Outcome resumed = run_captured({"resume", folder / "moved"});
+    EXPECT_EQ(resumed.code, 0) << resumed.err;
+    std::filesystem::remove_all(folder / "moved");
+  }
+}
+
+TEST_P(ObserverProgramTest, ARunWhoseFolderIsReplacedLeavesTheNewOneAlone) {
+  for (const double last : {10., 16.}) {
+    std::optional<RunFolder> other;
+    const RunObserver replaces{.on_update = [&](const Record& line) {
+      if (line.number("updates") != last) return;
+      std::filesystem::rename(folder / "a", folder / "moved");
+      other.emplace(RunFolder::create(folder / "a", "env: Other-v0\n"));
+      std::filesystem::create_directory(other->paths().checkpoints() / "u000000000001");  // it is being written
+    }};
+    const Outcome failed = train("a", replaces);
+    EXPECT_EQ(failed.code, 3);
+    EXPECT_THAT(failed.err, HasSubstr("was removed or replaced while the run trained"));
+    std::vector<std::string> names;
+    for (const auto& file : std::filesystem::recursive_directory_iterator(folder / "a"))
+      names.push_back(file.path().filename().string());
+    EXPECT_THAT(names, UnorderedElementsAre(".lock", "config.yaml", "checkpoints", "u000000000001"));
+    EXPECT_EQ(read_file(folder / "a/config.yaml"), "env: Other-v0\n");
+    std::filesystem::remove_all(folder / "a");
+    std::filesystem::remove_all(folder / "moved");
+  }
+}
+
+TEST_P(ObserverProgramTest, ASignalInTheLastUpdateOfASeedIsMeantForTheSeedsToCome) {
+  const RunObserver stops{.on_update = [](const Record& line) {
+    if (line.number("env_steps") >= 4096) (void)std::raise(SIGTERM);
+  }};
+  const std::vector<std::string> seeds{"--seed", "3", "--seeds", "2"};
+  const Outcome stopped = train("all", stops, seeds);
+  EXPECT_EQ(stopped.code, 130) << stopped.err;
+  EXPECT_THAT(stopped.out, HasSubstr("stopped after run 1 of 2; the same command"));
+  EXPECT_EQ(summary_of("all/seed-3").at("end").as_string(), "finished");
+  EXPECT_FALSE(std::filesystem::exists(folder / "all/seed-4"));
+  // Behind the last run nothing is left to stop.
+  const Outcome ended = train("all", stops, seeds);
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_EQ(summary_of("all/seed-4").at("end").as_string(), "finished");
+  EXPECT_TRUE(std::filesystem::exists(folder / "all/seeds.json"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Algorithms, ObserverProgramTest, ::testing::Values("ppo", "impala"),

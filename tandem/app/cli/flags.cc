@@ -26,11 +26,6 @@ at once.
 Keys for CONFIG, in sections or dotted, and for --set, with their defaults:
 )";
 
-// Whether a resume may change it.
-bool may_change(const Option& option) {
-  return option.lifetime() == Lifetime::kPart || option.lifetime() == Lifetime::kStage;
-}
-
 // The default, in the place of a type: it shows what the flag takes.
 std::string takes(const Option& option) {
   const std::string& value = option.default_text();
@@ -43,16 +38,14 @@ std::string keys_of_set(const OptionTable& table, FlagSet set) {
   if (set == FlagSet::kTune) return "Any key that tandem train --help lists, as key=value; may be given several times.";
   std::string keys;
   for (const auto& option : table.options()) {
-    if (may_change(*option) && option->flag().empty()) keys += (keys.empty() ? "" : ", ") + option->key();
+    if (may_be_given_at_resume(*option) && option->flag().empty()) keys += (keys.empty() ? "" : ", ") + option->key();
   }
   return "One of these as key=value; may be given several times: " + keys + ".";
 }
 
-// A resume may be shown or profiled otherwise than the first part, but cannot move to another folder.
 bool is_wanted(const Option& option, FlagSet set) {
-  const bool is_call = option.lifetime() == Lifetime::kCall;
-  if (set == FlagSet::kResume) return may_change(option) || option.key() == "quiet" || option.key() == "profile";
-  return set == FlagSet::kTrain || !is_call || option.key() == "quiet";
+  if (set == FlagSet::kResume) return may_be_given_at_resume(option);
+  return set == FlagSet::kTrain || may_be_given_to_tune(option);
 }
 
 }  // namespace

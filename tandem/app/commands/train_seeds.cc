@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <iostream>
 #include <string_view>
 
@@ -13,6 +14,7 @@
 #include "tandem/app/run/program_name.h"
 #include "tandem/app/run/quantity_text.h"
 #include "tandem/app/run/seed_folders.h"
+#include "tandem/app/run/stop_signals.h"
 #include "tandem/app/run/update_metrics.h"
 #include "tandem/app/train/build_run.h"
 #include "tandem/base/atomic_file.h"
@@ -213,6 +215,19 @@ std::string to_json(const std::vector<SeedResult>& results) {
   return json.end_array().end_object().text() + "\n";
 }
 
+// Whether a signal came in the last update of a run, which has finished all the same. A launcher that started ranks
+// for the run says so by its exit code.
+bool was_asked_to_stop(const TrainCommand& command) {
+  return command.ranks.count.value_or(1) == 1 && last_stop_signal() != 0;
+}
+
+// A run that stops does it, too.
+void requeue_if_asked() {
+  if (last_stop_signal() == SIGUSR1 && requeue_job() == Requeued::kNotUnderSlurm)
+    std::cerr << "tandem: warning: SIGUSR1 asks for the job to be queued again, and there is none: SLURM_JOB_ID is not "
+                 "set\n";
+}
+
 }  // namespace
 
 ExitCode train_seeds(const TrainCommand& command, const rl::EnvRegistry& environments,
@@ -242,10 +257,14 @@ ExitCode train_seeds(const TrainCommand& command, const rl::EnvRegistry& environ
     const RunPaths paths = seed_run(folder, seed);
     if (!options.quiet)
       std::cout << "seed " << seed << ", run " << i + 1 << " of " << command.seeds << '\n' << std::flush;
-    if (const ExitCode code = train(of_seed(command, seed, folder)); code != ExitCode::kDone) {
-      if (options.quiet) return code;
-      std::cout << "stopped in run " << i + 1 << " of " << command.seeds << "; the same command with --run-dir "
-                << printable(folder.string()) << " goes on\n";
+    ExitCode code = train(of_seed(command, seed, folder));
+    const bool is_between = code == ExitCode::kDone && i + 1 < command.seeds && was_asked_to_stop(command);
+    if (is_between) code = ExitCode::kStopped;
+    if (code != ExitCode::kDone) {
+      if (!options.quiet)
+        std::cout << "stopped " << (is_between ? "after" : "in") << " run " << i + 1 << " of " << command.seeds
+                  << "; the same command with --run-dir " << printable(folder.string()) << " goes on\n";
+      if (is_between) requeue_if_asked();
       return code;
     }
     results.push_back(result_of(seed, paths));

@@ -52,9 +52,12 @@ void require_one_process() {
 
 // Looks at flags alone: a CONFIG may have such keys, since it serves tandem train, too.
 void require_no_call_options(const std::vector<Setting>& flags) {
+  TrainOptions defaults;
+  const OptionTable table = option_table(defaults);
   std::vector<std::string> faults;
   for (const Setting& flag : flags) {
-    if (flag.key == "run_dir" || flag.key == "resume" || flag.key == "profile")
+    const Option* option = table.find(flag.key);
+    if (option != nullptr && !may_be_given_to_tune(*option))
       faults.push_back(describe_fault(flag, "belongs to one training; tandem tune has runs of its own, leave it out"));
   }
   if (!faults.empty()) throw ConfigError(std::move(faults));

@@ -43,14 +43,17 @@ class Assembly {
   void take_faults(std::vector<std::string> faults) { append(faults_, std::move(faults)); }
 
   // Unknown keys pass here, too; assign() reports them.
-  void refuse_flags_of_run() {
+  void refuse_flags_at_resume() {
     for (const Setting& flag : flags_) {
       const Option* option = table_.find(flag.key);
-      const bool is_of_run = option != nullptr ? option->lifetime() == Lifetime::kRun
-                                               : table_.family_of(flag.key) != nullptr;  // not made yet
-      if (!is_of_run) continue;
+      const bool is_taken = option != nullptr ? may_be_given_at_resume(*option)
+                                              : table_.family_of(flag.key) == nullptr;  // of a family: not made yet
+      if (is_taken) continue;
+      const bool is_of_call = option != nullptr && option->lifetime() == Lifetime::kCall;
       faults_.push_back(describe_fault(
-          flag, "belongs to the run from its start and cannot change when it goes on; start a new run for that"));
+          flag, is_of_call
+                    ? "has no effect: a resume goes on with the run that it names, in that run's folder; leave it out"
+                    : "belongs to the run from its start and cannot change when it goes on; start a new run for that"));
     }
   }
 
@@ -347,7 +350,7 @@ Configuration configure(const ConfigSources& sources, const Surroundings& surrou
   if (sources.file) assembly.read_file(*sources.file);
   assembly.take_flags(sources.flags);
   assembly.take_faults(sources.flag_faults);
-  if (sources.is_resume) assembly.refuse_flags_of_run();
+  if (sources.is_resume) assembly.refuse_flags_at_resume();
   // A run that goes on has its presets in its record already.
   if (!sources.recorded) assembly.assign_preset();
   assembly.assign();

@@ -31,7 +31,7 @@ struct ConfigSources {
   /// settings, which may have changed since, do not matter. Asking for other options of Lifetime kRun than it began
   /// with is a fault.
   std::optional<std::filesystem::path> recorded = {};
-  /// `tandem resume`: flags may name options of other lifetimes than kRun; one of kRun is a fault even where it
+  /// `tandem resume`: flags name options that may_be_given_at_resume(); any other is a fault, also one of kRun that
   /// repeats the recorded value.
   bool is_resume = false;
 };

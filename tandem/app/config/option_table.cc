@@ -119,6 +119,16 @@ std::string Option::expected_value(const std::string& kind) const {
   return bounds.empty() ? kind : kind + " " + bounds;
 }
 
+// The options of a call are named one by one: a new one is refused until somebody has thought of it.
+bool may_be_given_at_resume(const Option& option) {
+  if (option.lifetime() == Lifetime::kCall) return option.key() == "quiet" || option.key() == "profile";
+  return option.lifetime() != Lifetime::kRun;
+}
+
+bool may_be_given_to_tune(const Option& option) {
+  return option.lifetime() != Lifetime::kCall || option.key() == "quiet";
+}
+
 // "a,,b" has an empty item, which the element's type then accepts or refuses. A comma within brackets belongs to its
 // item: "gravity=uniform(0.8, 1.2)".
 std::vector<std::string> split_list(std::string_view text) {

@@ -172,6 +172,12 @@ class Option {
   Origin origin_;
 };
 
+/// Whether a resume takes it: an option of a part or a stage, or one of a call that says how to show or to measure the
+/// run. Which run is meant (run_dir, resume) is said by the resume itself.
+[[nodiscard]] bool may_be_given_at_resume(const Option& option);
+/// Whether `tandem tune` takes it as a flag: not what one training does, since the command has runs of its own.
+[[nodiscard]] bool may_be_given_to_tune(const Option& option);
+
 /// Splits at commas and trims spaces; brackets around the whole are dropped. An empty text gives no items.
 [[nodiscard]] std::vector<std::string> split_list(std::string_view text);
 

@@ -80,6 +80,34 @@ TEST_F(ConfigurationTest, WhatAResumeMayChangeIsSaidWithWhatItWas) {
   EXPECT_THROW((void)reconfigure(config, {flag("ppo.gamma", "0.9")}, surroundings), ConfigError);
 }
 
+TEST_F(ConfigurationTest, OptionsOfACallThatAResumeCannotHonourAreRefusedByIt) {
+  const std::filesystem::path config = folder / "config.yaml";
+  write_file(config, configure("env: Mine-v0\n").yaml);
+  const Configuration shown = reconfigure(config, {flag("quiet", "true"), flag("profile", "true")}, surroundings);
+  EXPECT_TRUE(shown.options.quiet && shown.options.profile);
+  try {
+    (void)reconfigure(config, {flag("run_dir", "runs/b"), flag("resume", "must"), flag("seed", "1")}, surroundings);
+    FAIL() << "nothing was thrown";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.faults(), ElementsAre(HasSubstr("run_dir = runs/b (--set): has no effect: a resume goes on with"),
+                                            HasSubstr("resume = must (--set): has no effect"),
+                                            HasSubstr("seed = 1 (--set): belongs to the run from its start")));
+  }
+}
+
+// The flags of both commands follow the rule, too (app/cli/flags.cc).
+TEST_F(ConfigurationTest, WhatMayBeGivenWhereFollowsFromTheLifetime) {
+  TrainOptions options;
+  const OptionTable table = option_table(options);
+  for (const auto& option : table.options()) {
+    const bool is_of_call = option->lifetime() == Lifetime::kCall;
+    const bool is_shown = option->key() == "quiet", is_measured = option->key() == "profile";
+    const bool is_of_part = !is_of_call && option->lifetime() != Lifetime::kRun;
+    EXPECT_EQ(may_be_given_at_resume(*option), is_of_part || is_shown || is_measured) << option->key();
+    EXPECT_EQ(may_be_given_to_tune(*option), !is_of_call || is_shown) << option->key();
+  }
+}
+
 // Whoever made the record did not ask this user.
 TEST_F(ConfigurationTest, PluginsThatTheRecordAloneNamesAreAskedAboutBeforeAnythingLoadsThem) {
   Surroundings asking = surroundings;

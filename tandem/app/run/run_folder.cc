@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -134,7 +135,8 @@ void write_holder(int descriptor) {
 }  // namespace
 
 RunLock::RunLock(const fs::path& folder)
-    : file_(open_regular("write to the run folder: create", folder / kFileName, O_RDWR | O_CREAT)) {
+    : file_(open_regular("write to the run folder: create", folder / kFileName, O_RDWR | O_CREAT)),
+      identity_(FileIdentity::of(file_)) {
   const fs::path file = folder / kFileName;
   // is_held() takes a shared lock for an instant; one such look must not refuse a run.
   constexpr int kTries = 5;
@@ -157,6 +159,14 @@ bool RunLock::is_held(const fs::path& folder) {
   const Descriptor file(::open((folder / kFileName).c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   // A shared lock does not disturb other lookers. It ends when the descriptor is closed on return.
   return file.is_open() && ::flock(file.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
+bool RunLock::is_in_place(const fs::path& folder) const {
+  struct stat status {};
+  if (::stat((folder / kFileName).c_str(), &status) == 0)
+    return FileIdentity{status.st_dev, status.st_ino} == identity_;
+  // ESTALE: removed on another host. Any other failure says nothing about the file.
+  return errno != ENOENT && errno != ENOTDIR && errno != ESTALE;
 }
 
 // The plan: a path that does not exist or is no folder is answered at once. With a config.yaml the folder is a run,
@@ -271,5 +281,12 @@ void RunFolder::keep_unbegun(std::string_view config) {
 }
 
 void RunFolder::write_config(std::string_view config) { write_file(paths_.config(), config); }
+
+void RunFolder::require_in_place() const {
+  if (is_in_place()) return;
+  throw RunError(concat("the run folder ", paths_.folder.string(), " was removed or replaced while the run trained; ",
+                        "where it was moved, `", program_name(),
+                        " resume` with its new path goes on from its last checkpoint; otherwise train anew"));
+}
 
 }  // namespace tandem::app

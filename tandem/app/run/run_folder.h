@@ -80,11 +80,15 @@ class RunLock {
   /// constructor does.
   [[nodiscard]] static bool is_held(const std::filesystem::path& folder);
 
+  /// Whether the file that this object has locked still lies in the folder. True as well when the system cannot tell.
+  [[nodiscard]] bool is_in_place(const std::filesystem::path& folder) const;
+
   /// The file stays in the folder after the run. It holds the process id of the last holder, for messages only.
   static constexpr const char* kFileName = ".lock";
 
  private:
   Descriptor file_;
+  FileIdentity identity_;  // of the file, also when a library has closed the descriptor
 };
 
 /// Movable, so that create() and open() can return it; the lock moves along.
@@ -102,6 +106,12 @@ class RunFolder {
   [[nodiscard]] const std::string& remark() const { return remark_; }
   /// Writes config.yaml anew, whole or not at all.
   void write_config(std::string_view config);
+  /// Whether the folder is still at its place. If not, it was removed or moved, and what lies there now, if anything,
+  /// may be another run's. Costs one system call. From any thread.
+  [[nodiscard]] bool is_in_place() const { return lock_.is_in_place(paths_.place()); }
+  /// Throws RunError unless is_in_place(). Called before the run writes what would bring a removed folder back, or
+  /// change another run's files. From any thread.
+  void require_in_place() const;
 
  private:
   RunFolder(RunPaths paths, RunLock lock) : paths_(std::move(paths)), lock_(std::move(lock)) {}

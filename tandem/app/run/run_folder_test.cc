@@ -150,6 +150,25 @@ TEST(RunFolderTest, TwoProcessesDoNotUseOneRun) {
   EXPECT_THAT(message, HasSubstr("in use by process " + std::to_string(::getpid())));
 }
 
+TEST(RunFolderTest, OneThatWasMovedRemovedOrReplacedIsNotInPlace) {
+  const TemporaryFolder temporary;
+  const std::filesystem::path place = temporary / "a", elsewhere = temporary / "b";
+  const RunFolder run = RunFolder::create(place, "");
+  EXPECT_NO_THROW(run.require_in_place());
+  std::filesystem::rename(place, elsewhere);
+  const std::string message = message_of<RunError>([&] { run.require_in_place(); });
+  EXPECT_THAT(message,
+              HasSubstr("the run folder " + place.string() + " was removed or replaced while the run trained"));
+  {
+    const RunFolder other = RunFolder::create(place, "");
+    EXPECT_FALSE(run.is_in_place());
+    EXPECT_TRUE(other.is_in_place());
+  }
+  std::filesystem::remove_all(place);
+  std::filesystem::rename(elsewhere, place);
+  EXPECT_TRUE(run.is_in_place());
+}
+
 TEST(RunFolderTest, ALockEndsWithAKilledProcess) {
   const TemporaryFolder temporary;
   { const RunFolder run = RunFolder::create(temporary / "a", ""); }

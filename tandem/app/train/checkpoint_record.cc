@@ -9,11 +9,13 @@
 namespace tandem::app {
 
 CheckpointRecord::CheckpointRecord(const Configuration& configuration, const rl::TrainingRun& run, RunLog& log,
-                                   std::filesystem::path folder)
+                                   const RunFolder& folder)
     : configuration_(configuration),
       run_(run),
       log_(log),
-      store_(std::move(folder), {.last = static_cast<int>(configuration.options.checkpoint.keep_last), .best = 1}),
+      folder_(folder),
+      store_(folder.paths().checkpoints(),
+             {.last = static_cast<int>(configuration.options.checkpoint.keep_last), .best = 1}),
       saved_at_(Clock::now()) {}
 
 void CheckpointRecord::begin() {
@@ -39,6 +41,7 @@ void CheckpointRecord::note(const SavedCheckpoint& saved) const {
 }
 
 SavedCheckpoint CheckpointRecord::write(learner::StateParts parts, const RunProgress& progress) {
+  folder_.require_in_place();
   SavedCheckpoint saved = saved_now();
   saved.folder = save_run(store_, saved.updates, {.parts = std::move(parts), .kept = {}},
                           describe(run_, configuration_.options, progress, configuration_.yaml, saved.score));
@@ -56,6 +59,7 @@ void CheckpointRecord::start(learner::StateAside state, const RunProgress& progr
                                  info = describe(run_, configuration_.options, progress, configuration_.yaml,
                                                  on_its_way_.score)](const std::stop_token&) {
     const Span span("write checkpoint");
+    folder_.require_in_place();
     on_its_way_.folder = save_run(store_, updates, state, info);
   });
 }

@@ -6,8 +6,9 @@
 // The thread gets what it writes by value. It has the store for itself until written() or wait() has told of its end,
 // so nothing else may ask for what the store holds before.
 //
-// Threads: single-thread, rank 0's main one. Errors: CheckpointError when the disk refuses, of start() by written() or
-// wait(); earlier checkpoints are whole then. The destructor waits for the disk.
+// Threads: single-thread, rank 0's main one. Errors: CheckpointError when the disk refuses, RunError when the run
+// folder is no longer at its place; those of start() come by written() or wait(). Earlier checkpoints are whole then.
+// The destructor waits for the disk.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -16,6 +17,7 @@
 #include <string>
 
 #include "tandem/app/config/configuration.h"
+#include "tandem/app/run/run_folder.h"
 #include "tandem/app/run/run_log.h"
 #include "tandem/app/train/run_checkpoint.h"
 #include "tandem/app/train/run_observer.h"
@@ -28,7 +30,7 @@ class CheckpointRecord {
  public:
   /// All outlive it.
   CheckpointRecord(const Configuration& configuration, const rl::TrainingRun& run, RunLog& log,
-                   std::filesystem::path folder);
+                   const RunFolder& folder);
 
   /// The run begins, or goes on from where it is: later checkpoints are removed, which come from a process that went
   /// further, and under whose names this one would write others.
@@ -54,6 +56,7 @@ class CheckpointRecord {
   const Configuration& configuration_;
   const rl::TrainingRun& run_;
   RunLog& log_;
+  const RunFolder& folder_;
   model::CheckpointStore store_;
   Clock::time_point saved_at_;
   SavedCheckpoint on_its_way_;

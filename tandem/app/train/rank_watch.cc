@@ -62,20 +62,20 @@ RankWatch::RankWatch(const rl::TrainingRun& run, const learner::Ranks& ranks)
       made_(static_cast<std::size_t>(ranks.size())),
       worker_("watch", [this](const std::stop_token& stop) { watch(stop); }) {}
 
-void RankWatch::publish(std::filesystem::path file, RunStatus known, RunLog& log) {
+void RankWatch::publish(const RunFolder& folder, RunStatus known, RunLog& log) {
   MutexLock lock(mutex_);
   known.ranks = std::move(status_.ranks);
   status_ = std::move(known);
   first_step_ = status_.env_steps;
   started_ = Clock::now();
-  file_ = std::move(file);
+  folder_ = &folder;
   log_ = &log;
 }
 
 void RankWatch::made(const rl::RunReport& report) {
   updates_.store(run_.updates(), std::memory_order_relaxed);
   MutexLock lock(mutex_);
-  if (!file_) return;
+  if (folder_ == nullptr) return;
   status_.env_steps = run_.env_steps();
   status_.env_steps_per_s = static_cast<double>(run_.env_steps() - first_step_) / seconds_since(started_);
   for (std::size_t rank = 0; rank < report.ranks.size(); ++rank) {
@@ -154,23 +154,24 @@ void RankWatch::take_rates() {
 // Without the lock while the disk works, so that the training never waits for it.
 void RankWatch::write(const std::string& state) {
   RunStatus status;
-  std::filesystem::path file;
+  const RunFolder* folder = nullptr;
   {
     MutexLock lock(mutex_);
-    if (!file_) return;
+    if (folder_ == nullptr) return;
     look();
     take_rates();
     status = status_;
-    file = *file_;
+    folder = folder_;
   }
   status.state = state;
   stamp(status);
   try {
-    write_status(file, status);
+    folder->require_in_place();
+    write_status(folder->paths().status(), status);
     // A full disk must not end a training for the sake of a status display.
   } catch (const RunError& error) {
     MutexLock lock(mutex_);
-    file_.reset();
+    folder_ = nullptr;
     log_->warning(concat("`tandem top` sees nothing more of this run: ", error.what()));
   }
 }

@@ -10,10 +10,10 @@
 // shows as a phase that grows old. Ownership: the object holds the thread and the board.
 #pragma once
 #include <atomic>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "tandem/app/run/run_folder.h"
 #include "tandem/app/run/run_log.h"
 #include "tandem/app/run/run_status.h"
 #include "tandem/app/run/summary.h"
@@ -38,9 +38,10 @@ class RankWatch {
   /// An update is made. Adds to sums that the next write turns into rates.
   void made(const rl::RunReport& report);
 
-  /// On rank 0: from now on the file is written. `known`: what does not change. A disk that refuses is told to the log
-  /// once, and the file is then written no more. `log` outlives the object, or end().
-  void publish(std::filesystem::path file, RunStatus known, RunLog& log);
+  /// On rank 0: from now on status.json is written into the folder. `known`: what does not change. A disk that refuses,
+  /// or a folder that is no longer at its place, is told to the log once, and the file is then written no more.
+  /// `folder` and `log` outlive the object, or end().
+  void publish(const RunFolder& folder, RunStatus known, RunLog& log);
   /// Writes the last status, where any was published, and ends the watch. Waits until the thread has ended, at most for
   /// a write that is under way.
   void end(RunEnd end);
@@ -65,7 +66,7 @@ class RankWatch {
   ProgressBoard board_;
   Mutex mutex_;
   CondVar never_;
-  std::optional<std::filesystem::path> file_ TANDEM_GUARDED_BY(mutex_);  // nothing: it is not written
+  const RunFolder* folder_ TANDEM_GUARDED_BY(mutex_) = nullptr;  // null: nothing is written
   RunStatus status_ TANDEM_GUARDED_BY(mutex_);
   RunLog* log_ TANDEM_GUARDED_BY(mutex_) = nullptr;
   std::int64_t first_step_ TANDEM_GUARDED_BY(mutex_) = 0;

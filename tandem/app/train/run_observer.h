@@ -31,6 +31,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <string>
 
 #include "tandem/metrics/sink.h"
 #include "tandem/rl/rollout/episodes.h"
@@ -61,6 +62,8 @@ struct RunObserver {
   /// several after the next one, which the others may have begun. A wish is not taken back. May be called once more
   /// after a true one.
   std::function<bool()> wants_stop = {};
+  /// What log.txt calls a true answer of wants_stop(): "STOP_WISH: the run stops after update 3".
+  std::string stop_wish = "the program's own wants_stop()";
   /// Asked after wants_stop(): true has a checkpoint written, as one that checkpoint.every_updates asks for. With one
   /// rank it is of this update; with several of the next one, if they do not lose a rank before. Each update asks anew.
   std::function<bool()> wants_checkpoint = {};

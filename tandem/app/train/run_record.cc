@@ -53,7 +53,7 @@ RunRecord::RunRecord(const Configuration& configuration, const rl::TrainingRun& 
       config_(configuration.yaml),
       run_(run),
       place_(place),
-      checkpoints_(configuration, run, place.log, place.folder.paths().checkpoints()),
+      checkpoints_(configuration, run, place.log, place.folder),
       best_(place.folder.paths().best(), {.last = 1}) {}
 
 void RunRecord::resumed(const RunProgress& progress, const std::string& remark, const LineSchedule& lines) {
@@ -162,6 +162,7 @@ void RunRecord::evaluate(const learner::StateParts& policies, const rl::EnvRegis
   const bool is_best = !best_return_ || mean > *best_return_;
   if (is_best) {
     best_return_ = mean;
+    place_.folder.require_in_place();
     // What playing needs, and no more: a whole checkpoint could make the run learn from what is on its way.
     save_run(best_, run_.updates(), {.parts = policies, .kept = {}},
              describe(run_, options_, progress_, config_, mean));
@@ -188,6 +189,7 @@ double RunRecord::wall_seconds() const { return seconds_since_process_start() - 
 
 // Rates count from begin() and the steps made since, so that start-up and earlier processes are left out of them.
 void RunRecord::account(const rl::RunReport& report) {
+  place_.folder.require_in_place();
   last_.updates = run_.updates();
   last_.env_steps = run_.env_steps();
   last_.wall_s = wall_seconds();
@@ -238,8 +240,12 @@ void RunRecord::tell(const std::string& line) const {
 }
 
 void RunRecord::stopping(int rank, int signal) {
-  if (signal == 0)
-    return place_.log.info(concat("the program's own wants_stop(): the run stops after update ", run_.updates()));
+  if (signal == 0) {
+    // A signal that came at this very moment has no number yet.
+    const bool is_wish = place_.observer != nullptr && place_.observer->wants_stop;
+    const std::string who = is_wish ? place_.observer->stop_wish : "a signal";
+    return place_.log.info(concat(who, ": the run stops after update ", run_.updates()));
+  }
   const char* name = ::sigabbrev_np(signal);
   place_.log.info(concat(run_.ranks().size() > 1 ? concat("rank ", rank) : "the process", " got ",
                          name == nullptr ? concat("signal ", signal) : concat("SIG", name),
@@ -258,6 +264,7 @@ Summary RunRecord::summary_of(RunEnd end) const {
 void RunRecord::failed(const std::string& why) {
   place_.progress.finish();
   await_checkpoint();
+  if (!place_.folder.is_in_place()) return;  // what lies there now may be another run's
   try {
     // Where the others may go on they make an update again that not all have kept.
     if (written_update_ != last_.updates && place_.kept == nullptr) write_metrics();
@@ -313,6 +320,7 @@ void RunRecord::draw_picture() const {
 Summary RunRecord::finish(RunEnd end, const std::vector<learner::ReplicaTeam::Work>& work,
                           const std::string& params_sha256, const std::string& state_sha256) {
   place_.progress.finish();
+  place_.folder.require_in_place();
   if (written_update_ != last_.updates) write_metrics();
   Summary summary = summary_of(end);
   if (reached_ && run_.env_steps() < options_.total_steps) {

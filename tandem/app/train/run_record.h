@@ -34,7 +34,7 @@ class RunRecord {
   /// The facts about the run that the run itself does not know.
   [[nodiscard]] const RunProgress& progress() const { return progress_; }
   /// One update was made. Turns the report into the numbers of a line and shows the progress; writes no numbers but
-  /// those of rollouts.jsonl.
+  /// those of rollouts.jsonl. Throws RunError when the run folder is no longer at its place.
   void account(const rl::RunReport& report);
   /// The update which was accounted as a line of metrics.jsonl, whether it is written there or not; as its text, and as
   /// its figures.
@@ -49,8 +49,8 @@ class RunRecord {
   void evaluate(const learner::StateParts& policies, const rl::EnvRegistry& environments);
   /// Whether an evaluation reached eval.stop_at.
   [[nodiscard]] bool reached_target() const { return reached_.has_value(); }
-  /// The run ends after this update, since this rank got this signal; 0: since the program's observer asks for it. Says
-  /// so in the log.
+  /// The run ends after this update, since this rank got this signal; 0: since the program's observer asks for it
+  /// (RunObserver::stop_wish). Says so in the log.
   void stopping(int rank, int signal);
   /// From begin() on.
   [[nodiscard]] CheckpointRecord& checkpoints() { return checkpoints_; }
@@ -59,7 +59,7 @@ class RunRecord {
   Summary finish(RunEnd end, const std::vector<learner::ReplicaTeam::Work>& work, const std::string& params_sha256,
                  const std::string& state_sha256);
   /// In place of finish(), of a run that ended by an error. A disk that refuses is told to the log. Waits for a
-  /// checkpoint that is on its way.
+  /// checkpoint that is on its way. Writes nothing when the run folder is no longer at its place.
   void failed(const std::string& why);
   /// As failed(), and logs it: nobody who would is left, since a library ends the process.
   void ended_early(const std::string& why);

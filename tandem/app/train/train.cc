@@ -339,7 +339,7 @@ std::optional<Trained> train(const Configuration& configuration, const rl::EnvRe
   std::optional<Watcher> watcher;
   if (place.observer != nullptr && !place.observer->is_empty()) watcher.emplace(*place.observer, run);
   record.begin();
-  training.watch().publish(place.folder.paths().status(),
+  training.watch().publish(place.folder,
                            {.env = options.env,
                             .algo = options.algo,
                             .state = kRunning,

@@ -90,9 +90,9 @@ void link_file(const fs::path& from, const fs::path& to, std::uint64_t bytes) {
 }
 
 // The checkpoint when all of it is as it was written; otherwise nothing, and `damage` says why.
-std::optional<Checkpoint> open_whole(const CheckpointStore& store, std::int64_t updates, std::string& damage) {
+std::optional<Checkpoint> open_whole(const fs::path& folder, std::string& damage) {
   try {
-    auto found = store.open(updates);
+    auto found = Checkpoint::open(folder);
     found.verify();
     return found;
   } catch (const CheckpointError& error) {
@@ -158,21 +158,49 @@ Checkpoint CheckpointStore::open(std::int64_t updates) const {
                                "; there is ", there.empty() ? "none" : concat("one after ", there)));
 }
 
+// The newest first: a run that trains removes older ones when a newer one is whole.
+CheckpointStore::Newest CheckpointStore::look() const {
+  const std::set<std::int64_t> numbers = numbers_in(folder_);
+  fault_point("checkpoint.look");
+  Newest seen;
+  if (!numbers.empty()) seen.number = *numbers.rbegin();
+  for (auto updates = numbers.rbegin(); updates != numbers.rend() && !seen.whole; ++updates)
+    seen.whole = find(*updates);
+  return seen;
+}
+
+// What one look has seen may be gone when it is read, since a run that trains has written a newer one by then. So an
+// answer other than a checkpoint needs two looks in a row that see the same.
+std::optional<Checkpoint> CheckpointStore::latest() const {
+  constexpr int kLooks = 100;
+  Newest seen = look();
+  for (int looks = 0; looks < kLooks; ++looks) {
+    std::string damage;
+    if (seen.whole) {
+      fault_point("checkpoint.read");
+      if (auto newest = open_whole(*seen.whole, damage)) return newest;
+    }
+    const Newest before = std::exchange(seen, look());
+    if (before != seen) continue;
+    if (!seen.whole) return std::nullopt;
+    report_damage(*seen.whole, damage);
+  }
+  throw CheckpointError(concat(kLooks, " checkpoints in ", folder_.string(),
+                               " were each removed before they were read: a run writes them faster than this process ",
+                               "reads; try again, or let the run keep more of them"));
+}
+
 // A damaged newest checkpoint is an error, with the name of the newest one that is whole: silently going back would
 // repeat work that the user believes done.
-std::optional<Checkpoint> CheckpointStore::latest() const {
+void CheckpointStore::report_damage(const fs::path& newest, const std::string& damage) const {
   const auto all = list();
-  if (all.empty()) return std::nullopt;
-  std::string damage;
-  auto newest = open_whole(*this, all.back(), damage);
-  if (newest) return newest;
-  for (auto older = std::next(all.rbegin()); older != all.rend(); ++older) {
+  for (auto older = all.rbegin(); older != all.rend(); ++older) {
+    const auto folder = find(*older);
     std::string ignored;
-    if (const auto whole = open_whole(*this, *older, ignored)) {
-      throw CheckpointError(concat("the newest checkpoint cannot be used: ", damage, ". The one after ", *older,
-                                   " updates, ", whole->folder().string(), ", is whole; to go on from there, move ",
-                                   find(all.back())->string(), " away"));
-    }
+    if (!folder || *folder == newest || !open_whole(*folder, ignored)) continue;
+    throw CheckpointError(concat("the newest checkpoint cannot be used: ", damage, ". The one after ", *older,
+                                 " updates, ", folder->string(), ", is whole; to go on from there, move ",
+                                 newest.string(), " away"));
   }
   throw CheckpointError(concat("the newest checkpoint cannot be used, and no older one is whole: ", damage));
 }
@@ -211,7 +239,7 @@ std::set<std::string> CheckpointStore::held() const {
 CheckpointWriter CheckpointStore::begin(std::int64_t updates) {
   TANDEM_EXPECTS(updates >= 0, "a checkpoint of ", updates, " updates; give 0 or more");
   std::error_code error;
-  fs::create_directories(folder_, error);
+  fs::create_directory(folder_, error);
   if (error) throw_file_error("create", folder_, error.value());
   clean();
   const fs::path fresh = folder_of(updates);

@@ -14,11 +14,11 @@
 // newest checkpoint a second name in the new one (a hard link). So each folder has all parts of its checkpoint, and the
 // disk has each of them once, until the last checkpoint that has it is removed.
 //
-// Threads: single-thread, and one process at a time may begin(). Blocks on the disk.
+// Threads: single-thread, and one process at a time may begin(). Others may read meanwhile. Blocks on the disk.
 // Errors: CheckpointError with path and reason (disk full, say); earlier checkpoints are then untouched.
 // Fault points: checkpoint.set_aside, checkpoint.begin, checkpoint.part_written, checkpoint.link,
 // checkpoint.part_kept, checkpoint.before_manifest, checkpoint.after_manifest, checkpoint.before_prune,
-// checkpoint.prune, checkpoint.pruned, and those of AtomicFile.
+// checkpoint.prune, checkpoint.pruned, those of AtomicFile, and of latest() checkpoint.look and checkpoint.read.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -71,7 +71,8 @@ class CheckpointWriter {
 
 class CheckpointStore {
  public:
-  /// The folder is made by the first begin(). Throws ConfigError when the retention keeps nothing.
+  /// The folder is made by the first begin(), but not the one above it: a run whose folder was removed must not bring
+  /// it back. Throws ConfigError when the retention keeps nothing.
   explicit CheckpointStore(std::filesystem::path folder, CheckpointRetention retention = {});
 
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
@@ -90,6 +91,8 @@ class CheckpointStore {
   [[nodiscard]] Checkpoint open(std::int64_t updates) const;
   /// The newest, with every digest compared; nothing when there is none. When it is damaged, throws CheckpointError
   /// that says how, and which older one is whole and can be named instead: going back is for the user to decide.
+  /// Another process may write checkpoints and remove older ones meanwhile; throws CheckpointError, too, when 100
+  /// checkpoints in a row are removed before they are read.
   [[nodiscard]] std::optional<Checkpoint> latest() const;
   /// The one with the highest score; nothing when none has one.
   [[nodiscard]] std::optional<Checkpoint> best() const;
@@ -100,6 +103,15 @@ class CheckpointStore {
 
  private:
   friend class CheckpointWriter;
+  /// A look at the folder: the highest number there, also of one that is not whole yet, and where the newest whole
+  /// checkpoint lies.
+  struct Newest {
+    std::optional<std::int64_t> number = {};
+    std::optional<std::filesystem::path> whole = {};
+    friend bool operator==(const Newest&, const Newest&) = default;
+  };
+  [[nodiscard]] Newest look() const;
+  [[noreturn]] void report_damage(const std::filesystem::path& newest, const std::string& damage) const;
   [[nodiscard]] std::filesystem::path folder_of(std::int64_t updates) const;
   [[nodiscard]] std::filesystem::path set_aside(std::int64_t updates) const;
   [[nodiscard]] std::optional<std::filesystem::path> find(std::int64_t updates) const;

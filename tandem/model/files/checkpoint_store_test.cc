@@ -6,11 +6,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <csignal>
+#include <exception>
+#include <optional>
+#include <thread>
 
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/error.h"
 #include "tandem/base/fault_point.h"
+#include "tandem/base/testing/eventually.h"
 #include "tandem/base/testing/temporary_folder.h"
 #include "tandem/base/text.h"
 
@@ -201,6 +207,60 @@ TEST_F(CheckpointStoreTest, ADiskThatIsFullWhereAPartIsKeptLeavesEarlierOnesUnto
   EXPECT_THROW(write_keeping(store_, 2), CheckpointError);
   EXPECT_EQ(value_of(*store_.latest()), 1);
   EXPECT_THAT(names_in(store_.folder()), ElementsAre("u000000000001"));
+}
+
+TEST_F(CheckpointStoreTest, ARunFolderThatWasRemovedIsNotBroughtBack) {
+  CheckpointStore store(folder_ / "run/checkpoints");
+  fs::create_directory(folder_ / "run");
+  write(store, 1);
+  fs::remove_all(folder_ / "run");
+  EXPECT_THROW(write(store, 2), CheckpointError);
+  EXPECT_FALSE(fs::exists(folder_ / "run"));
+}
+
+// A run that trains replaces the newest checkpoint at the instant in which another process is about to look or to read.
+TEST_F(CheckpointStoreTest, OneThatIsReplacedWhileItIsLookedForIsNoErrorAndTheNewerOneIsFound) {
+  CheckpointStore run(folder_ / "replaced", {.last = 1, .best = 0});
+  std::int64_t updates = 0;
+  for (const char* point : {"checkpoint.look", "checkpoint.read"}) {
+    write(run, ++updates);
+    arm_fault({point, 1, FaultKind::kHang});
+    std::optional<Checkpoint> found;
+    std::string failure;
+    std::thread reader([&] {
+      try {
+        found = CheckpointStore(run.folder()).latest();
+      } catch (const std::exception& error) {
+        failure = error.what();
+      }
+    });
+    EXPECT_TRUE(eventually([] { return hanging_at_faults() == 1; })) << point;
+    write(run, ++updates);
+    disarm_fault();
+    reader.join();
+    EXPECT_EQ(failure, "") << point;
+    ASSERT_TRUE(found.has_value()) << point;
+    EXPECT_EQ(found->updates(), updates) << point;
+  }
+}
+
+TEST_F(CheckpointStoreTest, ARunThatReplacesTheOnlyOneAgainAndAgainAlwaysHasOne) {
+  CheckpointStore run(folder_ / "replaced", {.last = 1, .best = 0});
+  write(run, 1);
+  std::atomic<bool> is_over = false;
+  std::string failure;
+  std::thread reader([&] {
+    try {
+      const CheckpointStore seen(run.folder());
+      while (!is_over) (void)seen.latest().value();
+    } catch (const std::exception& error) {  // also std::bad_optional_access: none was found
+      failure = error.what();
+    }
+  });
+  for (int updates = 2; updates <= 100; ++updates) write(run, updates);
+  is_over = true;
+  reader.join();
+  EXPECT_EQ(failure, "");
 }
 
 TEST_F(CheckpointStoreTest, AFolderThatCannotBeMadeIsNamed) {
