@@ -108,9 +108,7 @@ def function(name: str, first: list[str], keywords: list[str]) -> str:
 
 def text_of(options: list[dict[str, Any]], families: list[tuple[str, str]]) -> str:
     tree = tree_of(options)
-    may_change = tree_of(
-        [one for one in options if one["lifetime"] in ("part", "stage") or one["key"] in ("quiet", "profile")]
-    )
+    may_change = tree_of([one for one in options if one["at_resume"]])
     algo = type_of(tree.pop("algo"))
     tree.pop("env")
     config = "config: str | os.PathLike[str] | None = None"

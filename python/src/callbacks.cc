@@ -151,6 +151,7 @@ app::RunObserver Callbacks::observer() {
     };
   if (observer.on_update || observer.on_episode || observer.on_checkpoint) {
     observer.wants_stop = [this] { return wants_stop(); };
+    observer.stop_wish = "the Python program (stop(), change(), False from a callback, or Ctrl-C in one)";
     observer.wants_checkpoint = [this] { return wishes_.checkpoint.exchange(false); };
   }
   return observer;

@@ -26,6 +26,7 @@ nb::dict described(const app::Option& option) {
   its["words"] = option.value_words();
   its["default"] = option.default_text();
   its["expected"] = option.expected();
+  its["at_resume"] = app::may_be_given_at_resume(option);
   its["lifetime"] = kLifetimeNames.at(static_cast<std::size_t>(option.lifetime()));
   return its;
 }

@@ -40,12 +40,13 @@ struct Desk {
   std::unique_ptr<rl::Actor> actor;
 };
 
-// A policy of a checkpoint, with its normalisers. Threads: all; calls take turns. The interpreter's lock is given back
-// while it computes.
+// A policy of a checkpoint, with its normalisers. `seed`: of the actions that it draws. Threads: all; calls take turns.
+// The interpreter's lock is given back while it computes.
 class LoadedPolicy {
  public:
   LoadedPolicy(const std::string& source, const std::string& name, const std::vector<std::string>& plugins,
-               const std::optional<std::string>& python) {
+               const std::optional<std::string>& python, std::uint64_t seed)
+      : seed_(seed) {
     const nb::gil_scoped_release released;
     checkpoint_.emplace(app::find_checkpoint(source));
     options_ = app::options_of(*checkpoint_);
@@ -126,8 +127,10 @@ class LoadedPolicy {
     const auto found = desks_.find(key);
     if (found != desks_.end()) return found->second;
     if (desks_.size() == kMostDesks) desks_.clear();  // of users whose numbers of rows change all the time
+    // Each desk that draws has a random stream of its own, also one that is made again after clear(): no draws repeat.
+    const int group = acting == rl::Acting::kSample ? drawing_desks_++ : 0;
     std::unique_ptr<rl::Actor> actor =
-        rl::make_actor(*trained_.policy, {.acting = acting}, static_cast<std::int64_t>(rows), 0, 0);
+        rl::make_actor(*trained_.policy, {.acting = acting}, static_cast<std::int64_t>(rows), seed_, group);
     actor->refresh();
     const at::Tensor state = actor->state();
     rl::AgentRows now(spec_, 1, rows, options_.normalize.options().observations, state.defined() ? state.size(1) : 0);
@@ -172,8 +175,10 @@ class LoadedPolicy {
   rl::EnvRegistry known_;
   app::TrainedPolicy trained_{nullptr, rl::Normalizers({}, {})};
   rl::Spec spec_;
+  const std::uint64_t seed_;
   Mutex mutex_;
   std::map<std::pair<std::size_t, rl::Acting>, Desk> desks_ TANDEM_GUARDED_BY(mutex_);
+  int drawing_desks_ TANDEM_GUARDED_BY(mutex_) = 0;  // made so far
 };
 
 }  // namespace
@@ -185,8 +190,8 @@ void bind_policies(nb::module_& module) {
       "The seed of the environment that plays an episode of an evaluation.");
   nb::class_<LoadedPolicy>(module, "Policy")
       .def(nb::init<const std::string&, const std::string&, const std::vector<std::string>&,
-                    const std::optional<std::string>&>(),
-           nb::arg("source"), nb::arg("name"), nb::arg("plugins"), nb::arg("python").none())
+                    const std::optional<std::string>&, std::uint64_t>(),
+           nb::arg("source"), nb::arg("name"), nb::arg("plugins"), nb::arg("python").none(), nb::arg("seed"))
       .def_prop_ro("spec", &LoadedPolicy::spec)
       .def_prop_ro("env", &LoadedPolicy::env)
       .def_prop_ro("algo", &LoadedPolicy::algo)

@@ -102,7 +102,6 @@ void pass_on(int number, bool is_main_thread) {
 using Run = std::function<app::ExitCode(const app::RunObserver&)>;
 
 void run_with(const CallbackFunctions& functions, RunWishes& wishes, bool is_main_thread, const Run& run) {
-  app::ExitCode code = app::ExitCode::kDone;
   std::exception_ptr failure;
   {
     const KeptThreads threads;
@@ -112,7 +111,7 @@ void run_with(const CallbackFunctions& functions, RunWishes& wishes, bool is_mai
       const app::RunObserver observer = callbacks.observer();
       const nb::gil_scoped_release released;
       try {
-        code = run(observer);
+        (void)run(observer);  // the signal is looked at below, and faults are thrown
       } catch (...) {
         failure = std::current_exception();
       }
@@ -121,7 +120,8 @@ void run_with(const CallbackFunctions& functions, RunWishes& wishes, bool is_mai
     callbacks.rethrow();
   }
   if (failure) std::rethrow_exception(failure);
-  if (code != app::ExitCode::kStopped || app::last_stop_signal() == 0) return;
+  // Also where the run had made its last update when the signal came: it has finished, and the signal is Python's.
+  if (app::last_stop_signal() == 0) return;
   wishes.stop = true;  // whatever a handler of Python's makes of the signal, the run does not go on
   pass_on(app::last_stop_signal(), is_main_thread);
 }
@@ -130,6 +130,11 @@ void run_with(const CallbackFunctions& functions, RunWishes& wishes, bool is_mai
 std::string name_folder(app::ConfigSources& sources) {
   const app::TrainOptions asked = app::asked_for(sources);
   if (asked.run_dir) return asked.run_dir->string();
+  // None and "auto" leave it open and give way to the name; what else is no path is a fault, which the core reports.
+  std::erase_if(sources.flags, [](const app::Setting& its) {
+    const bool is_open = its.value.kind == app::RawValue::Kind::kNull || its.value.text == "auto";
+    return its.key == "run_dir" && is_open;
+  });
   const std::string folder =
       app::new_run_path("runs", asked.env, asked.algo, std::chrono::system_clock::now()).string();
   sources.flags.push_back({"run_dir", app::RawValue::of_text(folder), {app::Layer::kFlag, "run_dir"}});

@@ -4,6 +4,7 @@ from copy import deepcopy
 from typing import Any
 
 import numpy as np
+from gymnasium.error import ClosedEnvironmentError
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
@@ -21,7 +22,7 @@ class GroupVectorEnv(VectorEnv):
         self, name: str, num_envs: int, copy: bool, options: Pairs, wrappers: Pairs, plugins: Pairs, python: Any
     ):
         super().__init__()
-        self._group = core().EnvGroup(name, num_envs, options, wrappers, plugins, python)
+        self._group: Any = core().EnvGroup(name, num_envs, options, wrappers, plugins, python)
         its = self._group.spec
         self.num_envs, self.copy = num_envs, copy
         self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}
@@ -59,27 +60,47 @@ class GroupVectorEnv(VectorEnv):
     def reset(self, *, seed: "int | list[int | None] | None" = None, options: "dict[str, Any] | None" = None) -> Any:
         if options and "reset_mask" in options:
             raise ValueError("episodes that end begin anew by themselves, so there is no reset_mask; reset all")
-        self._group.reset(self._seeds(seed))
+        if options:
+            raise ValueError(
+                f"reset(options={options!r}): environments of make_vec() take none; what can be set of them is its "
+                "env_options"
+            )
+        self._open_group().reset(self._seeds(seed))
         self._is_reset = True
         return self._shown(), self._mask_info()
 
     def step(self, actions: Any) -> Any:
         if not self._is_reset:
             raise RuntimeError("reset() comes before the first step()")
-        self._group.step(self._checked(actions))
+        self._open_group().step(self._checked(actions))
         infos = self._mask_info()
         ended = self._terminated | self._truncated
         if ended.any():
             infos.update(self._ends(ended))
         return self._shown(), self._reward.copy(), self._terminated.copy(), self._truncated.copy(), infos
 
+    def close_extras(self, **kwargs: Any) -> None:
+        """Ends the worker processes, where the environments have some. `kwargs` are those of other vector environments,
+        and change nothing."""
+        self._group = None
+
+    def _open_group(self) -> Any:
+        if self._group is None:
+            raise ClosedEnvironmentError("the environments are closed; make others by make_vec()")
+        return self._group
+
     def _seeds(self, seed: "int | list[int | None] | None") -> np.ndarray:
+        """Seeds also `np_random`, which later resets without a seed draw theirs from: they repeat then."""
         if seed is None:
             return self.np_random.integers(0, 2**31, self.num_envs, dtype=np.uint64)
         if isinstance(seed, (int, np.integer)):
+            super().reset(seed=int(seed))
             return np.arange(self.num_envs, dtype=np.uint64) + np.uint64(seed)
         if len(seed) != self.num_envs:
             raise ValueError(f"there are {len(seed)} seeds for {self.num_envs} environments")
+        named = [int(its) for its in seed if its is not None]
+        if len(named) == self.num_envs:
+            self.np_random = np.random.default_rng(named)
         drawn = self.np_random.integers(0, 2**31, self.num_envs, dtype=np.uint64)
         return np.array([drawn[i] if its is None else its for i, its in enumerate(seed)], np.uint64)
 

@@ -12,7 +12,7 @@ from tandem._errors import ConfigError
 from tandem._load import core
 from tandem._run import NamedCode, Run
 from tandem._settings import paths_of
-from tandem._spaces import action_dtype, action_shape, leaves_of
+from tandem._spaces import action_dtype, action_of, action_shape, leaves_of
 
 
 @dataclass
@@ -44,8 +44,10 @@ class Policy:
     Safe from several threads, whose calls take turns.
     """
 
-    def __init__(self, source: "str | os.PathLike[str]", name: str = "", named: NamedCode = NamedCode()):
-        self._core = core().Policy(os.fspath(source), name, list(named.plugins), named.python)
+    def __init__(
+        self, source: "str | os.PathLike[str]", name: str = "", named: NamedCode = NamedCode(), *, seed: int = 0
+    ):
+        self._core = core().Policy(os.fspath(source), name, list(named.plugins), named.python, seed)
         self._spec = self._core.spec
         self._state_size: int = self._core.state_size
 
@@ -77,7 +79,8 @@ class Policy:
 
         `obs`: as the run's environment shows it, behind its wrappers; a dict or tuple of arrays where there are
         several. `state`: what the call before returned, and None at the begin of an episode. `mask`: of discrete
-        actions those that are allowed, not zero. `deterministic`: the most probable action; else one that is drawn.
+        actions those that are allowed, not zero. `deterministic`: the most probable action; else one that is drawn,
+        by the seed of load().
         """
         leaves = leaves_of(obs, self._spec["leaves"])
         is_one = leaves[0].ndim == len(self._spec["leaves"][0]["shape"])
@@ -131,16 +134,17 @@ def load(
     policy: str = "",
     plugins: "str | list[str] | None" = None,
     python: "str | os.PathLike[str] | None" = None,
+    seed: int = 0,
 ) -> Policy:
     """The newest policy of a run, or that of a checkpoint or of a run's `best`. `policy`: its name, where the run has
     several. `plugins`, `python`: those of the environment, where they have moved, or where what the record alone names
-    is not run since others may have written it."""
+    is not run since others may have written it. `seed`: equal ones draw equal actions in equal calls of predict()."""
     given = run._named if isinstance(run, Run) else NamedCode()
     named = NamedCode(
         python=given.python if python is None else os.fspath(python),
         plugins=given.plugins if plugins is None else tuple(paths_of(plugins)),
     )
-    return Policy(run.folder if isinstance(run, Run) else run, policy, named)
+    return Policy(run.folder if isinstance(run, Run) else run, policy, named, seed=seed)
 
 
 def evaluate(
@@ -177,7 +181,7 @@ def play(policy: Policy, env: Any, episodes: int, seed: int, deterministic: bool
         state, ended = None, False
         while not ended and lengths[episode] < max_steps:
             action, state = policy.predict(obs, state, info.get("action_mask"), deterministic)
-            obs, reward, terminated, truncated, info = env.step(action)
+            obs, reward, terminated, truncated, info = env.step(action_of(env.action_space, action))
             returns[episode] += reward
             lengths[episode] += 1
             ended = terminated or truncated

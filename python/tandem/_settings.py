@@ -8,20 +8,27 @@ import functools
 import json
 import numbers
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from tandem._errors import ConfigError
 from tandem._load import core
 
 Setting = tuple[str, str, "None | str | list[str]"]
-# What belongs to a run from its start, or to one call.
-FIXED = ("env", "run_dir", "resume", "quiet", "profile", "python", "plugins")
+# What names code, which is loaded once.
+CODE = ("python", "plugins", "plugin_sha256")
 
 
 @functools.cache
 def keys_of_lists() -> frozenset[str]:
     return frozenset(option["key"] for option in core().option_list() if option["is_list"])
+
+
+@functools.cache
+def keys_of_a_whole_run() -> frozenset[str]:
+    """What belongs to a run from its start, or to one call."""
+    fixed = (its["key"] for its in core().option_list() if not its["at_resume"] or its["lifetime"] == "call")
+    return frozenset((*fixed, *CODE))
 
 
 def settings_of(options: "Mapping[str, Any]") -> list[Setting]:
@@ -32,8 +39,8 @@ def settings_of(options: "Mapping[str, Any]") -> list[Setting]:
     return settings
 
 
-def refuse(options: "Mapping[str, Any]", why: str, fixed: "tuple[str, ...]" = FIXED) -> None:
-    if named := [name for name in fixed if name in options]:
+def refuse(given: "Iterable[str]", why: str, fixed: "Collection[str]") -> None:
+    if named := [name for name in given if name in fixed]:
         raise ConfigError(f"{' and '.join(named)} {why}")
 
 
@@ -67,6 +74,44 @@ def json_text(value: Any) -> str:
     if isinstance(value, os.PathLike):
         return str(os.fspath(value))
     return json.dumps(value.tolist() if hasattr(value, "tolist") else value)
+
+
+def env_options_for(env: str, given: Any) -> Any:
+    """Workers of environments in Python read options as JSON. A text that would become something else there, such as
+    "12", is written as JSON itself and stays a text. The bridge's own options, python.*, are not read so, nor are those
+    of other environments."""
+    if not core().is_python_env(env):
+        return given
+    if isinstance(given, Mapping):
+        return {name: its if name.startswith("python.") else text_kept(its) for name, its in given.items()}
+    if isinstance(given, (list, tuple)):
+        return [env_options_for(env, item) if isinstance(item, Mapping) else item for item in given]
+    return given
+
+
+def text_kept(value: Any) -> Any:
+    if value is None:
+        return "null"
+    if not isinstance(value, (str, os.PathLike)):
+        return value
+    text = str(os.fspath(value))
+    return json.dumps(text) if is_read_otherwise(text) else text
+
+
+def is_read_otherwise(text: str) -> bool:
+    """By value_of() of tandem/rl/env/python/worker/task.py."""
+    if text in ("True", "False", "None"):
+        return True
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
+def with_choice(settings: list[Setting], key: str, place: str, value: str) -> list[Setting]:
+    """With a value in the place of None and "auto", which leave it open as not naming the key does."""
+    return [*(its for its in settings if its[0] != key or its[2] not in (None, "auto")), (key, place, value)]
 
 
 def text_of(key: str, value: Any) -> str:

@@ -35,7 +35,19 @@ def array_of(value: Any, leaf: dict[str, Any]) -> np.ndarray:
         )
     if leaf["dtype"] in ("uint8", "int64") and given.dtype.kind not in "biu":
         raise TypeError(f"'{leaf['name']}' is of type {given.dtype}, and the policy sees {leaf['dtype']}")
+    refuse_what_would_wrap(given, leaf)
     return np.ascontiguousarray(given, dtype=leaf["dtype"])
+
+
+def refuse_what_would_wrap(given: np.ndarray, leaf: dict[str, Any]) -> None:
+    """Integers that the leaf's type does not hold."""
+    dtype = np.dtype(leaf["dtype"])
+    if dtype.kind not in "iu" or given.size == 0 or np.can_cast(given.dtype, dtype):
+        return
+    least, most, bounds = int(given.min()), int(given.max()), np.iinfo(dtype)
+    if least < bounds.min or most > bounds.max:
+        wrong = least if least < bounds.min else most
+        raise ValueError(f"'{leaf['name']}' holds {wrong}, and {dtype} goes from {bounds.min} to {bounds.max}")
 
 
 def action_shape(action: dict[str, Any]) -> tuple[int, ...]:
@@ -46,6 +58,29 @@ def action_shape(action: dict[str, Any]) -> tuple[int, ...]:
 
 def action_dtype(action: dict[str, Any]) -> type:
     return np.float32 if action["type"] == "box" else np.int64
+
+
+def action_of(space: Any, chosen: Any) -> Any:
+    """One action of a policy's as an environment's space has it: in the space's shape and type, and counted from where
+    the space begins.
+
+    Workers do the same (Actions.of in tandem/rl/env/python/worker/spaces.py). Their text is part of the core and runs
+    in Pythons that may lack this package, so neither can import the other; a test compares them.
+    """
+    from gymnasium import spaces
+
+    action = np.asarray(chosen)
+    is_known = isinstance(space, (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary))
+    is_continuous = isinstance(space, spaces.Box) and space.dtype.kind == "f"
+    if not is_known or action.size != np.prod(space.shape) or (action.dtype.kind == "f") != is_continuous:
+        what = f"{action.size} of type {action.dtype}"
+        raise ValueError(f"the policy's actions are {what}, and the environment's action space is {space}")
+    if is_continuous:
+        return action.reshape(space.shape).astype(space.dtype)
+    if isinstance(space, spaces.Discrete):
+        return np.int64(action.item() + int(space.start))
+    start = space.low.astype(np.int64) if isinstance(space, spaces.Box) else getattr(space, "start", 0)
+    return (action.reshape(space.shape) + start).astype(space.dtype)
 
 
 def observation_space(leaves: list[dict[str, Any]]) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 from tandem._env_names import named, own_python
 from tandem._load import core
 from tandem._run import NamedCode, Run
-from tandem._settings import refuse, settings_of
+from tandem._settings import env_options_for, refuse, settings_of, with_choice
 from tandem._training import Callback, Training, UpdateCallback
 
 
@@ -43,12 +43,15 @@ def train(
     if name is not None:
         options["env"] = name
     place = None if config is None else os.fspath(config)
+    if "env_options" in options:
+        its_env = core().asked_for([], place)["env"] if name is None else name
+        options["env_options"] = env_options_for(its_env, options["env_options"])
     with Training(on_update, on_episode, on_checkpoint) as training:
         settings = settings_of(options)
         asked = core().asked_for(settings, place)
         python = asked["python"] or own_python(asked["env"])
         if asked["python"] is None and python is not None:
-            settings.append(("python", "the interpreter of tandem.train()", python))
+            settings = with_choice(settings, "python", "the interpreter of tandem.train()", python)
         code = NamedCode(python, tuple(asked["plugins"]))
         folder = training.run(partial(core().train, place), settings, asked["quiet"], code)
         return Run(folder, _named=code)

@@ -171,7 +171,7 @@ class SacOptions(TypedDict, total=False):
     tau: float
     """Share of the way that target networks go to the networks that learn. [0.005]"""
     target_every: int
-    """Turns of learning from one such way to the next. [1]"""
+    """Turns of learning from one such way to the next; of td3, those in which the policy learns. [1]"""
     learning_rate_schedule: str
     """linear: down to 0 at total_steps; piecewise(0: 3e-4, 0.5: 1e-4, 1: 0): these values instead, by the share of
     total_steps that is made. [constant]"""
@@ -245,7 +245,7 @@ class Td3Options(TypedDict, total=False):
     tau: float
     """Share of the way that target networks go to the networks that learn. [0.005]"""
     target_every: int
-    """Turns of learning from one such way to the next. [1]"""
+    """Turns of learning from one such way to the next; of td3, those in which the policy learns. [1]"""
     learning_rate_schedule: str
     """linear: down to 0 at total_steps; piecewise(0: 3e-4, 0.5: 1e-4, 1: 0): these values instead, by the share of
     total_steps that is made. [constant]"""
@@ -316,7 +316,7 @@ class DqnOptions(TypedDict, total=False):
     tau: float
     """Share of the way that target networks go to the networks that learn. [0.005]"""
     target_every: int
-    """Turns of learning from one such way to the next. [1]"""
+    """Turns of learning from one such way to the next; of td3, those in which the policy learns. [1]"""
     learning_rate_schedule: str
     """linear: down to 0 at total_steps; piecewise(0: 3e-4, 0.5: 1e-4, 1: 0): these values instead, by the share of
     total_steps that is made. [constant]"""

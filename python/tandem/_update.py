@@ -7,7 +7,7 @@ from typing import Any
 
 from tandem._errors import ConfigError, RunError
 from tandem._load import core
-from tandem._settings import Setting, refuse, settings_of
+from tandem._settings import Setting, keys_of_a_whole_run, refuse, settings_of
 
 
 class Wishes:
@@ -71,9 +71,10 @@ class Update(dict[str, Any]):
         value at fault is a ConfigError of train(), and the run is saved and stopped. When no update is left to make,
         only more `total_steps` matter. Not for runs of several ranks.
         """
-        refuse(options, "cannot change while the run trains")
+        settings = settings_of(options)
+        refuse((key for key, _, _ in settings), "cannot change while the run trains", keys_of_a_whole_run())
         if core().world_size() > 1:
             raise ConfigError("change() is for runs of one rank: the others would not hear of it; use a schedule")
-        if settings := settings_of(options):
+        if settings:
             with self._wishes.of_run() as wishes:
                 wishes.add(settings)

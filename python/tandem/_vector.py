@@ -5,7 +5,7 @@ from typing import Any
 
 from tandem._env_names import core_name, own_python
 from tandem._errors import ConfigError
-from tandem._settings import pairs_of
+from tandem._settings import env_options_for, pairs_of
 
 
 def make_vec(
@@ -32,7 +32,7 @@ def make_vec(
         name,
         num_envs,
         copy,
-        pairs_of(env_options or {}),
+        pairs_of(env_options_for(name, env_options or {})),
         pairs_of(env_wrappers) if isinstance(env_wrappers, dict) else list(env_wrappers or []),
         [os.fspath(plugin) for plugin in plugins or []],
         own_python(name),

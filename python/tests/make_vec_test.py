@@ -52,6 +52,48 @@ def test_without_copies_observations_are_the_memory_that_the_next_step_writes():
     np.testing.assert_array_equal(kept, before)
 
 
+def resets_after(seed):
+    """What three resets without a seed show after one with it, of environments that are made for it."""
+    envs = tandem.make_vec("CartPole-v1", 3)
+    envs.reset(seed=seed)
+    return [envs.reset()[0] for _ in range(3)]
+
+
+@pytest.mark.parametrize("seed", [7, np.int64(7), [3, 1, 2], np.array([3, 1, 2])], ids=repr)
+def test_after_a_seed_the_resets_without_one_repeat(seed):
+    first, again = resets_after(seed), resets_after(seed)
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first[0], first[1])
+
+
+def test_a_seed_is_that_of_np_random_as_in_gymnasium():
+    envs = tandem.make_vec("CartPole-v1", 3)
+    envs.reset(seed=7)
+    assert envs.np_random_seed == 7
+    other = [resets_after(seed)[0] for seed in (7, 8, [7, 8, 9], [8, 8, 9])]
+    assert len({its.tobytes() for its in other}) == 4
+
+
+def test_options_of_a_reset_are_refused():
+    envs = tandem.make_vec("CartPole-v1", 2)
+    with pytest.raises(ValueError, match=r"reset\(options=\{'low': -0.1\}\): .* take none; .* env_options"):
+        envs.reset(options={"low": -0.1})
+    with pytest.raises(ValueError, match="no reset_mask"):
+        envs.reset(options={"reset_mask": np.array([True, False])})
+    envs.reset(options={})
+
+
+def test_closed_environments_say_so():
+    envs = tandem.make_vec("CartPole-v1", 2)
+    envs.reset(seed=1)
+    envs.close()
+    envs.close()
+    with pytest.raises(gymnasium.error.ClosedEnvironmentError, match="closed"):
+        envs.reset()
+    with pytest.raises(gymnasium.error.ClosedEnvironmentError, match="closed"):
+        envs.step([0, 0])
+
+
 def test_gymnasiums_wrappers_go_around_it():
     envs = RecordEpisodeStatistics(tandem.make_vec("CartPole-v1", 8))
     envs.reset(seed=1)
@@ -79,6 +121,14 @@ def test_actions_that_do_not_fit_are_refused():
 def test_wrappers_and_options_are_the_cores():
     envs = tandem.make_vec("Pendulum-v1", 2, env_wrappers={"frame_stack": 3})
     assert envs.single_observation_space.shape[0] == 3 or envs.single_observation_space.shape == (9,)
+
+
+def test_a_text_is_a_number_to_an_environment_of_the_core_that_has_such_an_option():
+    shapes = [
+        tandem.make_vec("BitFlipping-v0", 1, env_options={"bits": bits}).single_observation_space["observation"].shape
+        for bits in (6, "6")
+    ]
+    assert shapes == [(6,), (6,)]
 
 
 def test_an_unknown_name_is_said_with_the_nearest_one():

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tandem
+from tandem import own_env
 
 
 class Corridor(gymnasium.Env):
@@ -47,6 +48,21 @@ def test_a_function_makes_environments_in_worker_processes(small, tmp_path):
     assert len(tandem.load(run.folder).evaluate(2).returns) == 2
 
 
+def vector_of(make, num_envs=2, **options):
+    return tandem.make_vec(own_env.NAME, num_envs, env_options={own_env.OPTION: own_env.packed(make), **options})
+
+
+def test_a_closed_vector_environment_has_no_worker_processes(tmp_path):
+    note = tmp_path / "process"
+    envs = vector_of(lambda: Corridor(3, note))
+    envs.reset(seed=1)
+    worker = int(note.read_text())
+    os.kill(worker, 0)  # it is there
+    envs.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(worker, 0)
+
+
 class OldReset(Corridor):
     def reset(self, *, seed=None, options=None):
         return super().reset(seed=seed)[0][:1]
@@ -82,6 +98,65 @@ def test_a_class_takes_options(small):
     small.update(env=Corridor, env_options={"length": 2}, env_wrappers={"time_limit": 30})
     run = tandem.train(**small)
     assert run.metrics["episode_length_mean"][-1] >= 2
+
+
+class Noted(Corridor):
+    """Writes down with which options it is made."""
+
+    def __init__(self, file, **options):
+        super().__init__()
+        Path(file).write_text(repr(options))
+
+
+TEXTS = {
+    "number": "12",
+    "spaced": " 1.5 ",
+    "words": ["True", "12"],
+    "yes": "True",
+    "no": "false",
+    "none": "None",
+    "null": "null",
+    "nan": "NaN",
+    "list": "[1]",
+    "quoted": '"x"',
+    "plain": "kitchen, 12 = twelve",
+    "empty": "",
+    "unicode": "\u00e9\u2028",
+    "integer": 12,
+    "switch": True,
+    "half": 0.5,
+    "nothing": None,
+    "path": Path("7"),
+}
+ARRIVED = repr({**TEXTS, "path": "7"})
+
+
+def test_texts_and_numbers_arrive_as_such(small, tmp_path):
+    file = tmp_path / "options"
+    small.update(env=Noted, env_options={"file": file, **TEXTS}, env_wrappers={"time_limit": 9}, total_steps=128)
+    run = tandem.train(**small)
+    assert file.read_text() == ARRIVED
+    file.unlink()
+    tandem.load(run.folder).evaluate(1)  # by the record
+    assert file.read_text() == ARRIVED
+    file.unlink()
+    vector_of(Noted, file=file, **TEXTS).close()
+    assert file.read_text() == ARRIVED
+
+
+def test_texts_stay_texts_where_a_file_names_the_environment(small, tmp_path):
+    config, file = tmp_path / "mine.yaml", tmp_path / "options"
+    config.write_text(f"env: {own_env.NAME}\n")
+    given = {own_env.OPTION: own_env.packed(Noted), "file": str(file), "level": "12"}
+    small.update(env=None, config=config, env_options=[given], env_wrappers={"time_limit": 9}, total_steps=128)
+    tandem.train(**small)
+    assert file.read_text() == "{'level': '12'}"
+
+
+def test_the_bridges_own_options_are_texts_as_on_the_command_line(small):
+    options = {"python.vectorization": "loop", "python.metrics": "place"}
+    run = tandem.train(**{**small, "env": Told, "env_options": options, "env_wrappers": {"time_limit": 30}})
+    assert "env/place" in run.metrics
 
 
 class Told(Corridor):

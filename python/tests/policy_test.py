@@ -3,7 +3,9 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -58,6 +60,30 @@ def test_drawn_actions_differ(small):
     assert set(drawn.tolist()) == {0, 1}
 
 
+@pytest.fixture
+def continuous(small):
+    return {**small, "env": "Pendulum-v1", "policy": {"hidden": [8], "head": "normal"}}
+
+
+def drawn(policy, counts):
+    """What is drawn for so many rows, one number of rows after the other; what is cut at a bound is left out."""
+    actions = [policy.predict(np.zeros((rows, 3)), deterministic=False)[0] for rows in counts]
+    return [action for action in np.concatenate(actions).ravel().tolist() if abs(action) < 2]
+
+
+def test_draws_do_not_repeat_whatever_the_numbers_of_rows(continuous):
+    policy = tandem.load(tandem.train(**continuous))
+    actions = drawn(policy, [*range(1, 10)] * 2)
+    assert len(actions) > 45 and len(set(actions)) == len(actions)
+
+
+def test_draws_follow_from_the_seed_of_a_load(continuous):
+    run = tandem.train(**continuous)
+    first, again, other = (drawn(tandem.load(run, seed=seed), (4, 2, 4)) for seed in (5, 5, 6))
+    assert first == again and not set(first) & set(other)
+    assert drawn(tandem.load(run), (4, 2, 4)) == drawn(tandem.load(run, seed=0), (4, 2, 4))
+
+
 def test_an_observation_of_another_shape_is_refused(small):
     policy = tandem.load(tandem.train(**small))
     with pytest.raises(ValueError, match=r"'obs' has shape \[5\]; it is \[4\]"):
@@ -65,12 +91,87 @@ def test_an_observation_of_another_shape_is_refused(small):
 
 
 def test_an_environment_of_gymnasium_is_played_step_by_step(small):
-    import gymnasium
-
     policy = tandem.load(tandem.train(**small))
     with gymnasium.make("CartPole-v1") as env:
         its = tandem.evaluate(policy, env, episodes=2)
     assert (its.returns == its.lengths).all() and its.lengths.min() > 0
+
+
+class Told(gymnasium.Env):
+    """Writes down the actions that it is given, which must be of its space."""
+
+    observation_space = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
+
+    def __init__(self, action_space, given=None):
+        self.action_space, self.given = action_space, [] if given is None else given
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.full(2, 0.5, np.float32), {}
+
+    def step(self, action):
+        assert action in self.action_space, f"{action!r} is not in {self.action_space}"
+        self.given.append(action)
+        return np.full(2, 0.5, np.float32), 0.0, len(self.given) % 8 == 0, False, {}
+
+
+SPACES = [
+    gymnasium.spaces.Discrete(3, start=-1),
+    gymnasium.spaces.MultiDiscrete([2, 3], start=[5, -2]),
+    gymnasium.spaces.MultiBinary((2, 2)),
+    gymnasium.spaces.Box(-2, 1, (3,), np.int32),
+    gymnasium.spaces.Box(-1, 1, (2, 3), np.float64),
+]
+
+
+@pytest.mark.parametrize("space", SPACES, ids=str)
+def test_an_environment_is_given_actions_of_its_space(small, space):
+    small.update(env=lambda: Told(space), total_steps=128)
+    policy, env = tandem.load(tandem.train(**small)), Told(space)
+    tandem.evaluate(policy, env, episodes=2, deterministic=False)
+    assert len(env.given) == 16
+
+
+@pytest.mark.parametrize("space", SPACES, ids=str)
+def test_actions_become_what_workers_make_of_them(space):
+    text = Path(__file__).resolve().parents[2] / "tandem" / "rl" / "env" / "python" / "worker" / "spaces.py"
+    worker = {"gymnasium": gymnasium, "np": np, "MOST_BOUNDS": 4096}
+    exec(text.read_text(), worker)
+    its = worker["Actions"](space)
+    if its.type == "box":
+        rows = np.linspace(-1, 1, 5 * its.elements(), dtype=np.float32).reshape(5, -1)
+    else:
+        rows = np.arange(5)[:, None] % np.array(its.sizes)
+    chosen = rows[:, 0].tolist() if its.type == "discrete" else rows
+    for ours, theirs in zip((tandem._spaces.action_of(space, one) for one in chosen), its.of(rows)):
+        assert type(ours) is type(theirs) and ours.dtype == theirs.dtype and ours in space
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("space", [gymnasium.spaces.MultiDiscrete([2, 2]), gymnasium.spaces.Box(-1, 1, (1,))], ids=str)
+def test_an_environment_of_other_actions_is_refused(small, space):
+    policy = tandem.load(tandem.train(**{**small, "env": lambda: Told(gymnasium.spaces.Discrete(2))}))
+    with pytest.raises(ValueError, match=r"the policy's actions are 1 of type int64, and .* action space is "):
+        tandem.evaluate(policy, Told(space), episodes=1)
+
+
+class Picture(Told):
+    observation_space = gymnasium.spaces.Box(0, 255, (2,), np.uint8)
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(2, np.uint8), super().reset(seed=seed)[1]
+
+    def step(self, action):
+        return np.zeros(2, np.uint8), *super().step(action)[1:]
+
+
+def test_numbers_that_a_leaf_does_not_hold_are_refused(small):
+    small.update(env=lambda: Picture(gymnasium.spaces.Discrete(2)), total_steps=128)
+    policy = tandem.load(tandem.train(**small))
+    assert policy.predict([0, 255])[0] in (0, 1)
+    for wrong in (300, -1):
+        with pytest.raises(ValueError, match=f"'obs' holds {wrong}, and uint8 goes from 0 to 255"):
+            policy.predict([7, wrong])
 
 
 def test_what_is_no_run_is_said(tmp_path):

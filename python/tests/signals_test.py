@@ -87,6 +87,20 @@ def test_a_signal_beside_a_stop_is_not_lost(small):
     assert caught == [signal.SIGTERM]
 
 
+def test_a_signal_in_the_last_update_is_not_lost_though_the_run_finishes(small):
+    def on_update(update):
+        if update["env_steps"] == 1024:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    caught = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: caught.append(number))
+    try:
+        run = tandem.train(**small, on_update=on_update)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert (run.summary["env_steps"], caught) == (1024, [signal.SIGTERM])
+
+
 def waited_for(file):
     while not file.exists():
         time.sleep(0.001)

@@ -47,6 +47,7 @@ def faults_of(program, tmp_path):
     file.write_text(program)
     place = Path(tandem.__file__).parents[1]  # an installed package mypy finds by itself
     variables = {**os.environ, **({} if place.name == "site-packages" else {"MYPYPATH": str(place)})}
+    variables.pop("PYTHONPATH", None)  # mypy reports nothing of packages that it finds there
     words = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--hide-error-context", str(file)]
     done = subprocess.run(words, capture_output=True, text=True, env=variables, cwd=tmp_path, timeout=240)
     assert not done.stderr, done.stderr

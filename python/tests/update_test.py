@@ -59,6 +59,16 @@ def test_what_belongs_to_the_run_or_the_call_cannot_change(small, name, value):
         tandem.train(**small, on_update=lambda update: update.change(**{name: value}))
 
 
+def test_an_option_of_the_whole_run_is_refused_before_the_run_is_saved_for_a_change(small):
+    with pytest.raises(tandem.ConfigError, match="^seed and ppo.gamma cannot change while the run trains"):
+        tandem.train(**small, on_update=lambda update: update.change(seed=5, ppo={"gamma": 0.9, "clip_range": 0.1}))
+
+
+def test_the_log_says_that_the_python_program_stopped_the_run(small):
+    log = (tandem.train(**small, on_update=lambda line: False).folder / "log.txt").read_text()
+    assert "the Python program (stop(), change()" in log and "wants_stop" not in log
+
+
 def test_nothing_can_be_asked_of_a_run_that_has_ended(small):
     kept = []
     tandem.train(**small, on_update=kept.append)
