@@ -58,13 +58,23 @@ struct Message {  // far below PIPE_BUF, so it is written and read as a whole
   pid_t group;
 };
 
-// The whole life of the process. Forked from a program with threads, it may only make system calls.
-[[noreturn]] void keep_watch(int pipe, std::vector<pid_t>& groups) {
+// Of all descriptors but standard input. A kernel before 5.9, or a filter of system calls, may refuse to do so at once;
+// their number is bounded then by what is open in practice.
+void close_all_but_input() {
+  if (::close_range(1, ~0U, 0) == 0) return;
+  constexpr int kMost = 65'536;
+  for (int descriptor = 1; descriptor < kMost; ++descriptor) ::close(descriptor);
+}
+
+// The whole life of the process. Forked from a program with threads, it may only make system calls. `writer` is the
+// end of the pipe that the launcher writes to: while it is open here, the pipe has no end.
+[[noreturn]] void keep_watch(int pipe, int writer, std::vector<pid_t>& groups) {
   ::setsid();  // Ctrl-C and a closed terminal are the launcher's to handle
   ::prctl(PR_SET_NAME, "tandem-warden");
   // Whatever the launcher has open must not look open because of this process.
   ::dup2(pipe, 0);
-  ::close_range(1, ~0U, 0);
+  ::close(writer);
+  close_all_but_input();
   Message message{};
   for (;;) {
     const ssize_t size = ::read(0, &message, sizeof(message));
@@ -114,7 +124,7 @@ Warden::Warden(int slots) {
   if (process_ < 0) refuse("process to watch the ranks");
   if (process_ == 0) {
     reset_signals();
-    keep_watch(pipe.reader.get(), groups);
+    keep_watch(pipe.reader.get(), pipe_.get(), groups);
   }
 }
 
