@@ -1,5 +1,6 @@
 """A game of PettingZoo's parallel API for the tests of the bridge: agents of several kinds that leave it at different
-times, some of them with masks."""
+times, some of them with masks. One may stay away from every other game, and all may go without being told that they
+end."""
 
 import functools
 
@@ -11,8 +12,8 @@ class parallel_env:
     metadata = {"name": "race_v0", "render_fps": 10}
     possible_agents = ["hare_0", "hare_1", "tortoise"]
 
-    def __init__(self, length=6):
-        self.length = length
+    def __init__(self, length=6, absent=None, ends_silently=False):
+        self.length, self.absent, self.ends_silently, self.games = length, absent, ends_silently, 0
 
     @functools.cache
     def observation_space(self, agent):
@@ -38,7 +39,9 @@ class parallel_env:
     def reset(self, seed=None, options=None):
         if seed is not None:
             self.random = np.random.default_rng(seed)
-        self.steps, self.agents = 0, list(self.possible_agents)
+        self.games += 1
+        absent = self.absent if self.games % 2 == 0 else None
+        self.steps, self.agents = 0, [a for a in self.possible_agents if a != absent]
         return {a: self.shown(a) for a in self.agents}, {a: self.told(a) for a in self.agents}
 
     def step(self, actions):
@@ -51,10 +54,11 @@ class parallel_env:
         stepped = list(self.agents)
         rewards = {a: float(np.sum(actions[a]) / 3 + self.steps) for a in stepped}
         done = {a: a != "tortoise" and bool(self.random.random() < 0.3) for a in stepped}
-        late = {a: self.steps == self.length for a in stepped}
+        is_last = self.steps == self.length
+        late = {a: is_last and not self.ends_silently for a in stepped}
         observations = {a: self.shown(a) for a in stepped}
         infos = {a: self.told(a) for a in stepped}
-        self.agents = [a for a in stepped if not (done[a] or late[a])]
+        self.agents = [a for a in stepped if not (done[a] or is_last)]
         return observations, rewards, done, late, infos
 
     def close(self):

@@ -130,6 +130,17 @@ def several_agents_are_trained(scratch):
     assert "fault" not in run("check", "pettingzoo:agents_env", "--python", sys.executable, "--steps", "100")
 
 
+def episodes_end_for_agents_that_stay_away_or_are_told_nothing(scratch):
+    words = [*TRAIN, "--env", "pettingzoo:agents_env", "--set", "env_workers=1"]
+    words.remove("gymnasium:CartPole-v1")
+    words.remove("--env")
+    for name, option in (("absent", "absent=hare_1"), ("silent", "ends_silently=true")):
+        run(*words, "--env-option", option, "--run-dir", scratch / name)
+        episodes = summary(scratch / name)["episodes"]
+        assert episodes > 1536 / 6 / 2, (name, episodes)
+        assert "cut short" not in run("eval", scratch / name, "--episodes", "4", "--max-steps", "1000")
+
+
 def failures_are_restarted_and_told(scratch):
     words = [*TRAIN, "--env", "gymnasium:troubled_env:Troubled-v0", "--env-option", "at=300", "--set", "env_workers=2"]
     words.remove("gymnasium:CartPole-v1")
@@ -222,6 +233,7 @@ def main():
         for test in (same_bits_in_any_number_of_processes, a_resume_says_that_new_episodes_began,
                      a_folder_of_others_and_its_files_are_not_believed, a_picture_starts_no_python,
                      a_record_of_others_is_not_believed, several_agents_are_trained,
+                     episodes_end_for_agents_that_stay_away_or_are_told_nothing,
                      films_of_python_environments_are_made, failures_are_restarted_and_told,
                      a_training_that_is_killed_takes_its_workers_along, a_training_that_stood_still_goes_on,
                      mistakes_are_told_before_a_run_begins):

@@ -23,6 +23,11 @@ namespace {
 
 constexpr std::int64_t kMostAtOnce = 32;  // environments
 
+// Noise that an evaluation draws lasts as long as in training.
+rl::ActorOptions acting_as(const TrainOptions& options, const EvaluationOptions& how) {
+  return {.acting = how.acting, .noise_hold_steps = static_cast<int>(options.policy.sde_sample_freq)};
+}
+
 // A checkpoint keeps one flat list of tensors; these two prefixes mark what only training needs.
 model::NamedTensors model_part(model::NamedTensors state) {
   std::erase_if(state, [](const auto& tensor) {
@@ -224,7 +229,7 @@ Evaluation evaluate(const learner::ReadPart& read_part, const TrainOptions& opti
     for (const std::size_t agent : policy.agents) result.agents[agent].policy = policy.name;
     TrainedPolicy trained = load(read_part, options, policy);
     std::unique_ptr<rl::Actor> actor =
-        rl::make_actor(*trained.policy, {.acting = how.acting}, std::ssize(policy.agents) * envs, how.seed,
+        rl::make_actor(*trained.policy, acting_as(options, how), std::ssize(policy.agents) * envs, how.seed,
                        static_cast<int>(seats.size()));
     const at::Tensor state = actor->state();
     rl::AgentRows now(policy.spec, policy.agents.size(), static_cast<std::size_t>(envs),

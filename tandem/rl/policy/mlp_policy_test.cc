@@ -9,7 +9,9 @@
 #include <cmath>
 
 #include "tandem/base/error.h"
+#include "tandem/base/testing/message_of.h"
 #include "tandem/model/testing/seeded.h"
+#include "tandem/rl/policy/actor/actor.h"
 
 namespace tandem::rl {
 namespace {
@@ -170,6 +172,41 @@ TEST(ActorCriticTest, AnOwnModuleNeedsOnlyItsForward) {
 TEST(ActorCriticTest, AForwardThatDoesNotFitTheSpecIsNamed) {
   OwnPolicy policy(spec_for(Discrete{2}));  // its head has three outputs
   EXPECT_THROW((void)policy.distribution(policy.forward({at::randn({5, 4})})), ConfigError);
+}
+
+// A module of the user's own that forgets to squeeze, or has a value for each action.
+class ValueOf final : public ActorCritic {
+ public:
+  ValueOf(const Spec& spec, std::int64_t columns) : ActorCritic(spec), columns_(columns) {
+    head_ = register_parameter("head", at::zeros({1}));
+  }
+  PolicyOutput forward(const Observation& observation) override {
+    const std::int64_t rows = observation[0].size(0);
+    return {.action_parameters = {at::zeros({rows, 2}) + head_}, .value = at::zeros({rows, columns_}) + head_};
+  }
+
+ private:
+  const std::int64_t columns_;
+  at::Tensor head_;
+};
+
+TEST(ActorCriticTest, AValueThatIsNotOneNumberARowIsNamedBeforeItIsWritten) {
+  const Spec spec = spec_for(Discrete{2});
+  for (const std::int64_t columns : {1, 2}) {
+    ValueOf policy(spec, columns);
+    const auto actor = make_actor(policy, {}, 5, 0, 0);
+    actor->refresh();
+    std::vector<std::int64_t> action(5);
+    std::vector<float> log_prob(5), value(5);
+    const std::string message = message_of<ConfigError>([&] {
+      actor->act({at::randn({5, 4})}, {},
+                 {.discrete = action.data(), .log_prob = log_prob.data(), .value = value.data()});
+    });
+    EXPECT_NE(message.find(columns == 1 ? "a value of [5, 1] for 5 rows, and it must be [5]" : "a value of [5, 2]"),
+              std::string::npos)
+        << message;
+    EXPECT_EQ(message.find("squeeze(1)") != std::string::npos, columns == 1) << message;
+  }
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
+#include "tandem/base/text.h"
 #include "tandem/rl/policy/acting_net.h"
 
 namespace tandem::rl {
@@ -44,6 +45,16 @@ ActingNet ActorCritic::acting_net() const {
   throw ConfigError(
       "this policy cannot be exported to ONNX or C++: its class does not override ActorCritic::acting_net(), which "
       "lists what it computes; export it as .pt, for which script() is enough, or its weights as .safetensors");
+}
+
+void check_value(const PolicyOutput& output, std::int64_t rows) {
+  const at::Tensor& value = output.value;
+  if (value.defined() && value.dim() == 1 && value.size(0) == rows) return;
+  const bool has_column = value.defined() && value.dim() == 2 && value.size(0) == rows && value.size(1) == 1;
+  throw ConfigError(concat("forward() of the policy returned ",
+                           value.defined() ? concat("a value of [", joined(value.sizes()), "]") : "no value", " for ",
+                           rows, " rows, and it must be [", rows, "], one number a row",
+                           has_column ? "; value.squeeze(1) is that" : ""));
 }
 
 PolicyOutput map_rows(const PolicyOutput& output, std::int64_t rows,

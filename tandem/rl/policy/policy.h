@@ -44,6 +44,10 @@ struct PolicyOutput {
   at::Tensor value;
 };
 
+/// Throws ConfigError unless the value of `output` has one number for each of `rows` rows: forward() of a user's own
+/// policy may return anything.
+void check_value(const PolicyOutput& output, std::int64_t rows);
+
 // Rows of a policy's output. Parameters that all rows share (a log_std of [size]) stay as they are. Results are
 // differentiable.
 

@@ -65,6 +65,7 @@ struct TrajectoryOutput {
 TrajectoryOutput output_of(ActorCritic& policy, const TrajectoryView& seen, const ImpalaOptions& options) {
   const std::int64_t count = seen.count(), all = count + seen.beyond;
   const PolicyOutput output = forward(policy, seen, options);
+  check_value(output, all);
   const auto first_rows = [count](const at::Tensor& tensor) { return tensor.narrow(0, 0, count); };
   const at::Tensor mask = seen.action_mask.defined() ? first_rows(seen.action_mask) : at::Tensor();
   TrajectoryOutput result{.distribution = policy.distribution(map_rows(output, all, first_rows), mask),

@@ -10,6 +10,7 @@
 #include "tandem/base/fault_point.h"
 #include "tandem/base/text.h"
 #include "tandem/device/one_core.h"
+#include "tandem/rl/algo/option_faults.h"
 
 // The wiring of a run. start() builds a pipeline over numbers of slots, buffers and tellings; produce(), load_batch(),
 // learn() and drop() are its stages' work on their own threads; update() takes results on the owner's thread;
@@ -22,43 +23,69 @@ constexpr std::chrono::seconds kGrace{60};         // for threads to return once
 
 std::size_t count_of(int number) { return static_cast<std::size_t>(number); }
 
-// Faults that would make later checks divide by zero are thrown first; all others are collected and told at once.
+// Counts that others are divided by come first; where they are right, all else is told at once.
+void check_counts(const ImpalaSetup& setup, OptionFaults& faults) {
+  const ImpalaOptions& impala = setup.impala;
+  faults.at_least("shards", setup.shards, 1);
+  faults.require(!setup.devices.empty(), "devices is empty; the learner needs at least one");
+  faults.at_least("num_envs", impala.num_envs, 1);
+  faults.at_least("rollout_steps", impala.rollout_steps, 1);
+  faults.at_least("workers", impala.workers, 1);
+  faults.at_least("splits", impala.splits, 1);
+  faults.at_least("queue", impala.queue, 1);
+  faults.at_least("buffers", impala.buffers, 1);
+  faults.at_least("loaders", impala.loaders, 1);
+  faults.at_least("passes", impala.passes, 1);
+  faults.at_least("batches_per_update", impala.batches_per_update, 1);
+}
+
+void check_numbers(const ImpalaSetup& setup, OptionFaults& faults) {
+  const ImpalaOptions& impala = setup.impala;
+  faults.at_least("total_steps", setup.total_steps, 1);
+  faults.at_least("sequence_length", impala.sequence_length.value_or(1), 1);
+  faults.at_least("burn_in", impala.burn_in, 0);
+  faults.require(impala.burn_in < impala.rollout_steps,
+                 concat("burn_in is ", impala.burn_in, " of the ", impala.rollout_steps,
+                        " steps of a rollout; it must leave steps to learn from"));
+  faults.at_least("max_policy_lag", impala.max_policy_lag.value_or(0), 0);
+  faults.positive("learning_rate", impala.learning_rate);
+  faults.positive("adam_eps", impala.adam_eps);
+  faults.positive("max_grad_norm", impala.max_grad_norm);
+  faults.in_range("gamma", impala.gamma, 0, 1);
+  faults.positive("rho_clip", impala.rho_clip);
+  faults.positive("c_clip", impala.c_clip);
+  faults.not_negative("entropy_coef", impala.entropy_coef);
+  faults.not_negative("value_coef", impala.value_coef);
+  faults.at_least("learner_queue_timeout", impala.learner_queue_timeout, 1);
+  faults.at_least("stall_timeout", impala.stall_timeout, 1);
+  if (!setup.appo) return;
+  faults.at_least("target_update_steps", setup.appo->target_update_steps, 1);
+  faults.positive("clip_range", setup.appo->clip_range);
+  faults.not_negative("kl_coef", setup.appo->kl_coef);
+}
+
 ImpalaSetup checked(ImpalaSetup setup) {
   if (setup.impala.kernel == LossKernel::kOff) setup.actor.memory = ActingWithMemory::kByOperations;
-  std::vector<std::string> faults;
-  const auto at_least = [&faults](const char* key, std::int64_t value, int least) {
-    if (value < least) faults.push_back(concat(key, " is ", value, "; it must be at least ", least));
-  };
-  at_least("shards", setup.shards, 1);
-  if (setup.devices.empty()) faults.emplace_back("devices is empty; the learner needs at least one");
-  if (!faults.empty()) throw ConfigError(std::move(faults));
-  for (const CountFault& fault :
-       count_faults(setup.impala, setup.shards, static_cast<int>(setup.devices.size()) * setup.ranks.size()))
-    faults.push_back(concat(fault.key, " = ", fault.value, ": ", fault.problem));
-  at_least("total_steps", setup.total_steps, 1);
+  OptionFaults faults;
+  check_counts(setup, faults);
+  if (faults.any()) throw ConfigError(faults.take());
   const ImpalaOptions& impala = setup.impala;
-  at_least("sequence_length", impala.sequence_length.value_or(1), 1);
-  at_least("burn_in", impala.burn_in, 0);
-  if (impala.burn_in >= impala.rollout_steps)
-    faults.push_back(concat("burn_in is ", impala.burn_in, " of the ", impala.rollout_steps,
-                            " steps of a rollout; it must leave steps to learn from"));
-  at_least("max_policy_lag", impala.max_policy_lag.value_or(0), 0);
-  if (setup.appo) {
-    const AppoOptions& appo = *setup.appo;
-    at_least("target_update_steps", appo.target_update_steps, 1);
-    if (!(appo.clip_range > 0)) faults.push_back(concat("clip_range is ", appo.clip_range, "; it must be above 0"));
-    if (!(appo.kl_coef >= 0)) faults.push_back(concat("kl_coef is ", appo.kl_coef, "; it must not be below 0"));
-  }
+  for (const CountFault& fault :
+       count_faults(impala, setup.shards, static_cast<int>(setup.devices.size()) * setup.ranks.size()))
+    faults.require(false, concat(fault.key, " = ", fault.value, ": ", fault.problem));
+  check_numbers(setup, faults);
   if (setup.agents) {
-    if (impala.splits != 1)
-      faults.push_back(concat("splits is ", impala.splits, "; environments with several agents step in one so far"));
-    if (impala.sequence_length)
-      faults.emplace_back("policies of several agents remember nothing so far: leave sequence_length");
+    faults.require(impala.splits == 1,
+                   concat("splits is ", impala.splits, "; environments with several agents step in one so far"));
+    faults.require(!impala.sequence_length,
+                   "policies of several agents remember nothing so far: leave sequence_length");
   }
-  if (setup.ranks.size() > 1 && impala.max_policy_lag && impala.beyond_lag == pipeline::BeyondLag::kDrop)
-    faults.push_back(concat("beyond_lag is drop, and the run has ", setup.ranks.size(),
-                            " ranks, which make equally many learner steps; use wait, or one rank"));
-  if (!faults.empty()) throw ConfigError(std::move(faults));
+  if (setup.ranks.size() > 1 && impala.max_policy_lag) {
+    faults.require(impala.beyond_lag != pipeline::BeyondLag::kDrop,
+                   concat("beyond_lag is drop, and the run has ", setup.ranks.size(),
+                          " ranks, which make equally many learner steps; use wait, or one rank"));
+  }
+  if (faults.any()) throw ConfigError(faults.take());
   return setup;
 }
 

@@ -375,11 +375,13 @@ void ImpalaSeats::add_to(RunReport& report) {
     its.learning->grad_norm /= steps;
     its.learning->learning_rate = report.learning.learning_rate;
     its.learning->entropy_coef = setup_.impala.entropy_coef;
+    if (setup_.appo) its.learning->kl_coef = setup_.appo->kl_coef;
   }
   const LearnReport mean = mean_of(reports_);
   static_cast<Losses&>(report.learning) = mean;
   report.learning.explained_variance = mean.explained_variance;
   report.learning.grad_norm = mean.grad_norm;
+  if (setup_.appo) report.learning.kl_coef = setup_.appo->kl_coef;
   report_episodes(episodes_, report);
   report_metrics(spec_, episodes_, report);
   if (has_agents()) report.policies = reports_;

@@ -34,6 +34,7 @@ RowNumbers forward_rows(ActorCritic& policy, PpoRows& rows, const PpoOptions& op
   const PolicyOutput output =
       options.sequences ? forward_learned(dynamic_cast<RecurrentActorCritic&>(policy), rows, *options.sequences)
                         : policy.forward(rows.observation);
+  check_value(output, rows.value_target.size(0));
   const std::unique_ptr<model::Distribution> distribution = policy.distribution(output, rows.action_mask);
   at::Tensor log_prob = distribution->log_prob(rows.action);
   return {std::move(log_prob), distribution->entropy_or_estimate(model::current_generator()), output.value};

@@ -299,10 +299,10 @@ void IsolatedEnvs::copy_step(const Rows& its, const EnvArrays& out) const {
   std::memcpy(out.truncated + its.first, region.at(table.truncated) + its.first, its.count);
   if (const auto at = first_not_finite(std::span<const double>(out.reward + its.first, its.count)))
     blame(its.first + *at, concat("its reward is ", out.reward[its.first + *at]));
-  unsigned most = 0;
-  for (std::size_t e = its.first; e < its.first + its.count; ++e)
-    most = std::max({most, unsigned{out.terminated[e]}, unsigned{out.truncated[e]}});
-  if (most > 1) blame(its.first, concat("a flag of an episode's end is ", most, "; they are 0 or 1"));
+  for (std::size_t e = its.first; e < its.first + its.count; ++e) {
+    const unsigned most = std::max(unsigned{out.terminated[e]}, unsigned{out.truncated[e]});
+    if (most > 1) blame(e, concat("a flag of an episode's end is ", most, "; they are 0 or 1"));
+  }
   copy_ends(its, out);
   copy_shown(its, out);
 }

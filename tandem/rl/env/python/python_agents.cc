@@ -119,11 +119,11 @@ void PythonAgents::write_ends(std::span<const AgentArrays> out) {
       std::uint8_t& in_game = in_game_[e * places_.size() + a];
       Told its = is_lost ? Told{.truncated = 1} : told(leaves, e, a);
       if (in_game == 0) its = {};
+      // Nobody is left in the game when the episode of all has ended, also who was not told so or never came.
+      if (has_ended && in_game == 1 && its.terminated == 0) its.truncated = 1;
       own.reward[e] = its.reward;
       own.terminated[e] = its.terminated;
       own.truncated[e] = its.truncated;
-      // Nobody is left in the game when the episode of all has ended.
-      if (has_ended && in_game == 1 && its.terminated == 0) its.truncated = 1;
       const bool ends = its.terminated == 1 || its.truncated == 1;
       for (std::size_t l = 0; ends && l < own.final_observation.size(); ++l) {
         const std::size_t bytes = spec_.agents[a].observation[l].bytes();

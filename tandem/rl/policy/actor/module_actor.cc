@@ -51,6 +51,7 @@ SequenceOutput ModuleActor::forward(const Observation& observation, const at::Te
     result.output = policy_.forward(there);
   }
   if (was_training) policy_.train();
+  check_value(result.output, observation.front().size(0));
   for (at::Tensor& parameter : result.output.action_parameters)
     parameter = parameter.to(at::kCPU, at::kFloat).contiguous();
   return result;
