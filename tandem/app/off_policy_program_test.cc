@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdint>
 #include <filesystem>
@@ -94,6 +95,50 @@ TEST_F(OffPolicyProgramTest, ARunOfAFixedTemperatureIsReadAgain) {
   const Outcome resumed = run({"resume", folder / "fixed", "--total-steps", "300"});
   EXPECT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_THAT(read_file(folder / "fixed" / "config.yaml"), ::testing::Not(HasSubstr("\n  temperature:")));
+}
+
+// Targets are what is learned from at once; they begin where their networks do. The second run makes no turn of
+// learning, so its last checkpoint has what it began with.
+TEST_F(OffPolicyProgramTest, AWarmStartGivesTargetNetworksTheWeightsOfTheirNetworks) {
+  for (const auto& [algo, env] :
+       {std::pair("sac", "Pendulum-v1"), {"td3", "Pendulum-v1"}, {"dqn", "MaskedCartPole-v1"}}) {
+    const std::string source = concat(algo, "-source"), name = concat(algo, "-warm");
+    ASSERT_EQ(train(algo, env, source).code, 0);
+    const std::string later = concat(algo, ".learning_starts=200");
+    const std::vector<std::string> more{"--init-from", folder / source, "--seed", "5", "--set", later};
+    std::vector<std::string> arguments{"train", "--algo", algo, "--env", env, "--run-dir", folder / name};
+    for (const char* setting : {"policy.hidden=8", "total_steps=100", "rollout_steps=100"})
+      arguments.insert(arguments.end(), {"--set", setting});
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Outcome warm = run(arguments);
+    ASSERT_EQ(warm.code, 0) << warm.err;
+    const auto tensors = [&](const std::string& checkpoint, const char* part) {
+      return model::Checkpoint::open(folder / checkpoint).read_part(part).tensors;
+    };
+    const model::NamedTensors wanted = tensors(source + "/checkpoints/u000000000004", "state"),
+                              found = tensors(name + "/checkpoints/u000000000001", "target");
+    ASSERT_FALSE(found.empty());
+    for (const auto& [key, tensor] : found) {
+      const auto its = std::ranges::find(wanted, "parameters." + key, &model::NamedTensors::value_type::first);
+      ASSERT_NE(its, wanted.end()) << key;
+      EXPECT_TRUE(at::equal(tensor, its->second)) << algo << ": " << key;
+    }
+  }
+}
+
+TEST_F(OffPolicyProgramTest, TheReplayKeepsTheNewestFrameOfAStack) {
+  const Outcome stacked = train("dqn", "MaskedCartPole-v1", "stacked",
+                                {"--env-wrapper", "frame_stack=4", "--env-wrapper", "reward_clip=sign"}, "200");
+  ASSERT_EQ(stacked.code, 0) << stacked.err;
+  const std::filesystem::path checkpoints = folder / "stacked/checkpoints";
+  EXPECT_THAT(read_file(checkpoints / "u000000000002/replay-0.safetensors"), HasSubstr(" of 4 frames"));
+  EXPECT_EQ(run({"resume", folder / "stacked", "--total-steps", "300"}).code, 0);
+  // What an environment that fails showed last is no next stack.
+  ASSERT_EQ(
+      train("dqn", "MaskedCartPole-v1", "whole", {"--env-wrapper", "frame_stack=4", "--set", "env_restarts=1"}, "200")
+          .code,
+      0);
+  EXPECT_THAT(read_file(folder / "whole/checkpoints/u000000000002/replay-0.safetensors"), HasSubstr(" of 1 frames"));
 }
 
 // SAC with segments of 51 KB, which are files of their own; a checkpoint comes with each of five updates, and half of
@@ -267,6 +312,8 @@ TEST_F(OffPolicyProgramTest, HindsightWithoutGoalsIsSaidBeforeARunBegins) {
   const Outcome idle = train("sac", "Pendulum-v1", "b", {"--set", "sac.hindsight_goals=8"});
   EXPECT_EQ(idle.code, 2);
   EXPECT_THAT(idle.err, HasSubstr("has no effect without sac.hindsight"));
+  const Outcome even = train("sac", "Pendulum-v1", "n", {"--set", "sac.priority_beta=0.6"});
+  EXPECT_THAT(even.err, HasSubstr("sac.priority_beta = 0.6 (--set): has no effect without sac.priority_alpha"));
   const Outcome wrapped =
       train("dqn", "BitFlipping-v0", "c", {"--set", "dqn.hindsight=future", "--env-wrapper", "frame_skip=2"});
   EXPECT_EQ(wrapped.code, 2);

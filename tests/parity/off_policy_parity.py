@@ -101,8 +101,8 @@ def sac(before, rows, has_mean):
 
 
 def sac_of_choices(before, rows):
-    """As CleanRL's sac_atari.py, but for 1/2 of the squared errors, weights, masks, and the temperature's loss, which
-    is that of sac() above."""
+    """As CleanRL's sac_atari.py, but for 1/2 of the squared errors, weights, masks, of whose choices alone the entropy
+    is to be 0.89 of the most, and the temperature's loss, which is that of sac() above."""
     net, target = Networks(before, "before."), Networks(before, "before.")
     critics = torch.optim.Adam(net.learn("critics."), lr=3e-4)
     actor = torch.optim.Adam(net.learn("actor.", "log_temperature"), lr=3e-4)
@@ -130,7 +130,9 @@ def sac_of_choices(before, rows):
             least = values(net, r["observation"]).min(0).values
         policy = (p * (temperature * log_p - least)).sum(1).mean()
         entropy = -(p * log_p).sum(1).mean().detach()
-        step(actor, policy + net.tensors["log_temperature"] * (entropy - 0.89 * math.log(4)))
+        mask = r.get("action_mask")
+        most = math.log(4) if mask is None else mask.sum(1).double().log().mean().item()
+        step(actor, policy + net.tensors["log_temperature"] * (entropy - 0.89 * most))
         follow(net, target, "critics.")
     return net, target
 

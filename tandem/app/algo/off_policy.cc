@@ -12,6 +12,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/rl/env/goal_rewards.h"
+#include "tandem/rl/env/python/python_envs.h"
 
 namespace tandem::app {
 
@@ -59,7 +60,9 @@ void add_off_policy_options(const OptionSection& given, rl::OffPolicyOptions& op
   section.add("tau", options.tau, "Share of the way that target networks go to the networks that learn.")
       .above(0)
       .at_most(1);
-  section.add("target_every", options.target_every, "Turns of learning from one such way to the next.")
+  section
+      .add("target_every", options.target_every,
+           "Turns of learning from one such way to the next; of td3, those in which the policy learns.")
       .within(1, kLargestCount);
   section.add("learning_rate_schedule", options.learning_rate_schedule, kScheduleHelp).lives(Lifetime::kStage);
   section.add("adam_eps", options.adam_eps, "Added to the root of Adam's second moment.").above(0).at_most(1);
@@ -136,9 +139,13 @@ void OffPolicyAlgorithm::check(Rules& rules) const {
     rules.fault(section() + ".kernel", "passes of this algorithm are not recorded so far; use auto or off");
   const rl::OffPolicyOptions its = off_policy_options(rules.options());
   check_compute(rules, section(), its.kernel, its.compute);
-  const Option& goals = table.at(section() + ".hindsight_goals");
-  if (off_policy_options(rules.options()).hindsight == rl::Hindsight::kNone && goals.text() != goals.default_text())
-    rules.fault(section() + ".hindsight_goals", concat("has no effect without ", section(), ".hindsight"));
+  const auto needs = [&](const std::string& key, const std::string& other, bool has_other) {
+    const Option& option = table.at(section() + "." + key);
+    if (!has_other && option.text() != option.default_text())
+      rules.fault(section() + "." + key, concat("has no effect without ", section(), ".", other));
+  };
+  needs("hindsight_goals", "hindsight", its.hindsight != rl::Hindsight::kNone);
+  needs("priority_beta", "priority_alpha", its.priority_alpha > 0);
   if (!sync::is_lockstep(rules.options().strategy) && rules.replicas() > 1) {
     rules.fault("strategy", concat("all ", rules.replicas(), " replicas make each step; use replicated, divided or ",
                                    "parameter_server, or one replica"));
@@ -188,6 +195,10 @@ std::string OffPolicyAlgorithm::describe_batch(const TrainOptions& options, cons
 std::unique_ptr<rl::TrainingRun> OffPolicyAlgorithm::make_run(const RunPlan& plan) const {
   auto setup = setup_for<rl::OffPolicySetup>(plan);
   setup.off_policy = off_policy_options(plan.options);
+  // Where an environment of this process fails, the last observation of its episode is the one before, which is no next
+  // stack. In a process of its own it is made anew within its wrappers.
+  if (!plan.restarts || rl::is_python_env(plan.options.env))
+    setup.frame_stacks = plan.environments.frame_stacks(plan.options.env);
   set_agent(plan.options, setup);
   return std::make_unique<rl::OffPolicyRun>(std::move(setup));
 }

@@ -9,6 +9,7 @@
 #include "tandem/app/train/evaluate.h"
 #include "tandem/app/train/run_checkpoint.h"
 #include "tandem/base/atomic_file.h"
+#include "tandem/base/check.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/model/files/safetensors.h"
@@ -39,6 +40,12 @@ const at::Tensor* counterpart(const model::NamedTensors& source, const std::stri
   if (name.starts_with(kParameters) || name.starts_with(kBuffers)) return find(source, name);
   if (name.starts_with(kAverages)) return find(source, std::string(kParameters) + name.substr(kAverages.size()));
   return nullptr;
+}
+
+// A target network's part has the names of the state, or those of its parameters alone.
+const at::Tensor* counterpart_of_target(const model::NamedTensors& source, const std::string& name) {
+  const at::Tensor* its = counterpart(source, name);
+  return its != nullptr ? its : find(source, std::string(kParameters) + name);
 }
 
 bool same_form(const at::Tensor& a, const at::Tensor& b) {
@@ -90,11 +97,13 @@ void compare(const std::string& policy, const model::NamedTensors& source, const
   }
 }
 
-// Tensors of `part` that the source has in the same form are replaced; returns their number.
-std::size_t take(const model::NamedTensors& source, model::NamedTensors& part) {
+// Tensors of `part` that the source has in the same form, by the name that `counterpart_of` finds, are replaced;
+// returns their number.
+template <typename CounterpartOf>
+std::size_t take(const model::NamedTensors& source, const CounterpartOf& counterpart_of, model::NamedTensors& part) {
   std::size_t taken = 0;
   for (auto& [name, tensor] : part) {
-    const at::Tensor* its = counterpart(source, name);
+    const at::Tensor* its = counterpart_of(source, name);
     if (its == nullptr || !same_form(*its, tensor)) continue;
     tensor = *its;
     ++taken;
@@ -172,8 +181,10 @@ std::vector<std::string> warm_start(rl::TrainingRun& run, const TrainOptions& op
       const rl::PolicyNames names(policy);
       std::size_t taken = 0;
       for (auto& [name, part] : parts) {
-        if (name == names.part) taken = take(tensors, part);
-        if (name == names.target) (void)take(tensors, part);
+        if (name == names.part) taken = take(tensors, counterpart, part);
+        if (name != names.target) continue;
+        const std::size_t its = take(tensors, counterpart_of_target, part);
+        TANDEM_CHECK(its == part.size(), its, " of ", part.size(), " tensors of '", name, "' are in ", source->place);
       }
       notes.push_back(concat(policy.empty() ? "the policy" : concat("policy '", policy, "'"),
                              taken == 0 ? " is not used by this run" : concat(": ", taken, " tensors are taken")));

@@ -229,6 +229,11 @@ const Spec& EnvRegistry::inner_spec(std::string_view id) const {
   return its == wrappers_.end() ? spec(id) : its->second->inner_spec();
 }
 
+FrameStacks EnvRegistry::frame_stacks(std::string_view id) const {
+  const auto its = wrappers_.find(id);
+  return its == wrappers_.end() ? FrameStacks() : its->second->frame_stacks();
+}
+
 std::function<std::unique_ptr<EnvGroup>(int count)> EnvRegistry::with_wrappers(
     std::string_view id, std::function<std::unique_ptr<EnvGroup>(int count)> make) const {
   const auto its = wrappers_.find(id);

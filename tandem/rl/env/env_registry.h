@@ -25,6 +25,7 @@
 #include "tandem/rl/env/env_adapter.h"
 #include "tandem/rl/env/multi_agent_adapter.h"
 #include "tandem/rl/env/simulator_group.h"
+#include "tandem/rl/env/wrappers/env_wrapper.h"
 
 namespace tandem::rl {
 
@@ -187,6 +188,8 @@ class EnvRegistry {
   /// For what makes groups of an environment otherwise than its entry does, such as in processes: the spec within its
   /// wrappers, and the groups that `make` makes of that spec, with the wrappers around.
   [[nodiscard]] const Spec& inner_spec(std::string_view id) const;
+  /// The stacks of frames that its wrappers make, for memories that keep each frame once.
+  [[nodiscard]] FrameStacks frame_stacks(std::string_view id) const;
   [[nodiscard]] std::function<std::unique_ptr<EnvGroup>(int count)> with_wrappers(
       std::string_view id, std::function<std::unique_ptr<EnvGroup>(int count)> make) const;
   /// Groups of this id, of one agent, are made by `make` from now on; the rest of its entry stays. Throws ConfigError

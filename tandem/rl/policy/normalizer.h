@@ -97,6 +97,8 @@ class Normalizers {
   /// The reward as the learner sees it: divided by the standard deviation of discounted returns and clipped, or as it
   /// is when rewards are not scaled.
   [[nodiscard]] float scale_reward(double reward) const;
+  /// The factor that it multiplies by.
+  [[nodiscard]] double reward_factor() const { return options_.rewards ? reward_scale_ : 1; }
 
   /// Whether a leaf is of float64.
   [[nodiscard]] bool is_wide(std::size_t leaf) const { return is_wide_[leaf]; }

@@ -9,14 +9,27 @@
 //
 // Threads: all.
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 
 namespace tandem::rl {
 
 /// How a step ended the episode; 0: it did not. Both can be set, and then it terminated.
 inline constexpr std::uint8_t kStepTerminated = 1, kStepTruncated = 2;
+
+/// A step of an environment tells both as 0 or 1.
+[[nodiscard]] constexpr std::uint8_t step_end(std::uint8_t terminated, std::uint8_t truncated) {
+  return static_cast<std::uint8_t>((terminated != 0 ? kStepTerminated : 0) | (truncated != 0 ? kStepTruncated : 0));
+}
+
+/// Each reward is multiplied, and cut at +-largest, before it is summed.
+struct ClippedScale {
+  double factor = 1, largest = std::numeric_limits<double>::infinity();
+  [[nodiscard]] double of(double reward) const { return std::clamp(reward * factor, -largest, largest); }
+};
 
 struct NStepReturn {
   double reward = 0;

@@ -47,5 +47,13 @@ TEST(NStepTest, RandomEpisodesHaveTheClosedForm) {
   }
 }
 
+TEST(NStepTest, ARewardIsMultipliedBeforeItIsCut) {
+  const ClippedScale scale{.factor = 2, .largest = 6};
+  EXPECT_EQ(scale.of(2.5), 5);
+  EXPECT_EQ(scale.of(4), 6);
+  EXPECT_EQ(scale.of(-4), -6);
+  EXPECT_EQ(ClippedScale().of(1e300), 1e300);
+}
+
 }  // namespace
 }  // namespace tandem::rl

@@ -19,6 +19,9 @@
 
 namespace tandem::rl {
 
+/// The most frames of a stack.
+inline constexpr std::int64_t kMostStackFrames = 64;
+
 /// Element type of a stored leaf. Raw numbers are stored, and normalisers run on what was drawn. So kAsGiven keeps
 /// float64 leaves as float64, which tells a clock of 1.7e9 + 0.01 t apart from the next one; kFloat32 halves them.
 enum class StoredNumbers { kAsGiven, kFloat32 };

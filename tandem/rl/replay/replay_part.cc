@@ -70,6 +70,7 @@ struct ReplayPart::Parts {
   void draw_rows(std::int64_t rows, double beta);
   [[nodiscard]] std::string layout() const;
   void put(StateWriter& state) const;
+  [[nodiscard]] StateReader reader_of(const ReplayPiece& piece) const;
   void restore(const ReplayPiece& piece, const ReadReplayPiece& read);
   void clear();
 
@@ -128,9 +129,15 @@ void ReplayPart::Parts::put(StateWriter& state) const {
   state.put(priorities ? priorities->largest() : 1.0);
 }
 
-void ReplayPart::Parts::restore(const ReplayPiece& piece, const ReadReplayPiece& read) {
+// The reader stands at the layout.
+StateReader ReplayPart::Parts::reader_of(const ReplayPiece& piece) const {
   StateReader state(array_of(piece, kNumbersOfState), "the replay part");
   state.expect_group(kReplayFormat, spec.id, static_cast<std::size_t>(store.plan().envs));
+  return state;
+}
+
+void ReplayPart::Parts::restore(const ReplayPiece& piece, const ReadReplayPiece& read) {
+  StateReader state = reader_of(piece);
   state.expect_text(layout(), "what it holds");
   store.restore(state, read);
   random.load(state.get<std::array<std::byte, Philox::kStateBytes>>());
@@ -175,13 +182,13 @@ std::int64_t ReplayPart::drawable() const {
   return (end - first) * parts_->store.plan().envs;
 }
 
-void ReplayPart::sample(std::int64_t rows, const SampleArrays& into, double beta) {
+void ReplayPart::sample(std::int64_t rows, const SampleArrays& into, double beta, const ClippedScale& scale) {
   TANDEM_EXPECTS(rows > 0, "replay: a draw of ", rows, " rows");
   TANDEM_EXPECTS(beta >= 0 && beta <= 1, "replay: beta is ", beta, " and must be 0 to 1");
   TANDEM_EXPECTS(drawable() > 0, "replay: no row can be drawn after ", parts_->store.now(), " steps; n_step is ",
                  parts_->options.n_step);
   parts_->draw_rows(rows, beta);
-  parts_->writer.write(parts_->store, parts_->drawn, parts_->random, into);
+  parts_->writer.write(parts_->store, parts_->drawn, parts_->random, scale, into);
 }
 
 void ReplayPart::update_priorities(std::span<const std::int64_t> rows, std::span<const double> priorities) {
@@ -230,6 +237,12 @@ void ReplayPart::restore(const ReadReplayPiece& read) {
     parts_->clear();
     throw;
   }
+}
+
+bool ReplayPart::fits(const ReadReplayPiece& read) const {
+  const ReplayPiece piece = read(kStateOfPart);
+  StateReader state = parts_->reader_of(piece);
+  return state.get_text() == parts_->layout();
 }
 
 ReplayStats ReplayPart::stats() const {

@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "tandem/rl/env/env_group.h"
+#include "tandem/rl/replay/n_step.h"
 #include "tandem/rl/replay/replay_options.h"
 #include "tandem/rl/replay/replay_snapshot.h"
 
@@ -95,8 +96,9 @@ class ReplayPart {
 
   /// Draws `rows` rows with replacement, each uniformly among the drawable, or in proportion to priorities: then the
   /// sum of all is cut into `rows` equal ranges and one row is drawn from each, as Schaul et al. do. `beta`, 0 .. 1:
-  /// how far the weights make up for the priorities. Throws ConfigError while nothing is drawable().
-  void sample(std::int64_t rows, const SampleArrays& into, double beta = 0);
+  /// how far the weights make up for the priorities. `scale`: of each reward that is summed. Throws ConfigError while
+  /// nothing is drawable().
+  void sample(std::int64_t rows, const SampleArrays& into, double beta = 0, const ClippedScale& scale = {});
 
   /// Gives rows their priorities: finite numbers of at least 0, such as absolute temporal-difference errors. Rows that
   /// were overwritten since they were drawn are passed over; of equal numbers the last one counts. Does nothing in
@@ -110,6 +112,9 @@ class ReplayPart {
   /// draws. Throws CheckpointError, which names the piece, when something is missing, of another size, or cannot be
   /// right; the part is empty then, as after its construction.
   void restore(const ReadReplayPiece& read);
+
+  /// Whether a snapshot is of a part of this spec and these options. Throws CheckpointError where it cannot be read.
+  [[nodiscard]] bool fits(const ReadReplayPiece& read) const;
 
   [[nodiscard]] ReplayStats stats() const;
   [[nodiscard]] const ReplayOptions& options() const;

@@ -73,6 +73,33 @@ TEST(ReplayPartTest, UniformDrawsGiveEachRowTheSameChance) {
   EXPECT_EQ(draw.weight, std::vector<double>(50'000, 1.0));
 }
 
+TEST(ReplayPartTest, EachRewardOfASumIsScaledAndCut) {
+  constexpr double kGamma = 0.5;
+  const ClippedScale scale{.factor = 3, .largest = 1};
+  constexpr std::int64_t kEnvs = 2, kDrawn = 500;
+  std::map<std::int64_t, double> paid;
+  std::vector<double> reward(kDrawn), discount(kDrawn);
+  std::vector<std::int64_t> row(kDrawn);
+  const SampleArrays into{.reward = reward.data(), .discount = discount.data(), .row = row.data()};
+  for (const int n_step : {1, 2}) {
+    Past past(plain_spec(), kEnvs, 9);
+    ReplayPart part(past.spec(), kEnvs, {.rows = 60, .n_step = n_step, .gamma = kGamma}, 2);
+    past.begin(part);
+    past.steps(part, 25);
+    part.sample(kDrawn, into, 0, n_step == 1 ? ClippedScale() : scale);
+    int sums = 0, cut = 0;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      if (n_step == 1) paid[row[i]] = reward[i];
+      if (n_step == 1 || discount[i] != kGamma * kGamma) continue;  // an episode ended within
+      ASSERT_TRUE(paid.contains(row[i]) && paid.contains(row[i] + kEnvs));
+      EXPECT_DOUBLE_EQ(reward[i], scale.of(paid[row[i]]) + kGamma * scale.of(paid[row[i] + kEnvs]));
+      ++sums;
+      cut += std::abs(paid[row[i]]) > 1.0 / 3 ? 1 : 0;
+    }
+    EXPECT_EQ(sums > 100 && cut > 20, n_step == 2);
+  }
+}
+
 TEST(ReplayPartTest, DrawsFollowFromTheSeed) {
   const auto drawn = [](std::uint64_t seed) {
     Past past(mixed_spec(), 2, 9);

@@ -30,11 +30,11 @@ SampleWriter::SampleWriter(const Spec& spec, const ReplayOptions& options)
 }
 
 void SampleWriter::write(const StepStore& store, std::span<const DrawnRow> rows, Philox& random,
-                         const SampleArrays& into) {
+                         const ClippedScale& scale, const SampleArrays& into) {
   check_sample_arrays(store.plan(), into);
   read_windows(store, rows);
   if (relabelling_) relabelling_->relabel(store, rows, random, windows_);
-  sum_windows(rows.size());
+  sum_windows(rows.size(), scale);
   write_numbers(store, rows, into);
   write_observations(store, rows, into);
 }
@@ -61,11 +61,12 @@ void SampleWriter::read_windows(const StepStore& store, std::span<const DrawnRow
   }
 }
 
-void SampleWriter::sum_windows(std::size_t rows) {
+void SampleWriter::sum_windows(std::size_t rows, const ClippedScale& scale) {
   sums_.resize(rows);
   const auto n = static_cast<std::size_t>(n_step_);
   for (std::size_t i = 0; i < rows; ++i) {
     const auto steps = static_cast<std::size_t>(windows_.steps[i]);
+    for (double& reward : std::span(windows_.reward).subspan(i * n, steps)) reward = scale.of(reward);
     sums_[i] = n_step_return(std::span(windows_.reward).subspan(i * n, steps),
                              std::span(windows_.end).subspan(i * n, steps), gamma_);
   }

@@ -28,14 +28,15 @@ class SampleWriter {
   SampleWriter(const Spec& spec, const ReplayOptions& options);
 
   /// Writes all that `into` wants, of rows whose windows are complete: their n_step steps are in the store. `random`:
-  /// for the goals of hindsight, which are drawn row by row.
-  void write(const StepStore& store, std::span<const DrawnRow> rows, Philox& random, const SampleArrays& into);
+  /// for the goals of hindsight, which are drawn row by row. `scale`: of each reward that is summed.
+  void write(const StepStore& store, std::span<const DrawnRow> rows, Philox& random, const ClippedScale& scale,
+             const SampleArrays& into);
 
  private:
   // What write() does, in this order. Rewards and ends of all windows are read first,
   void read_windows(const StepStore& store, std::span<const DrawnRow> rows);
   // then summed, when hindsight has changed them.
-  void sum_windows(std::size_t rows);
+  void sum_windows(std::size_t rows, const ClippedScale& scale);
   // The rest goes into the caller's arrays.
   void write_numbers(const StepStore& store, std::span<const DrawnRow> rows, const SampleArrays& into) const;
   void write_observations(const StepStore& store, std::span<const DrawnRow> rows, const SampleArrays& into) const;

@@ -27,8 +27,7 @@ void StepStore::check_step(const EnvArrays& step) const {
   TANDEM_EXPECTS(step.reward != nullptr && step.terminated != nullptr && step.truncated != nullptr,
                  "replay: a step without rewards or flags");
   for (std::int64_t env = 0; env < plan_.envs; ++env) {
-    const auto end = static_cast<std::uint8_t>((step.terminated[env] != 0 ? kStepTerminated : 0) |
-                                               (step.truncated[env] != 0 ? kStepTruncated : 0));
+    const std::uint8_t end = step_end(step.terminated[env], step.truncated[env]);
     TANDEM_EXPECTS(!is_kept(end) || step.final_observation.size() == plan_.leaves.size(),
                    "replay: the episode of environment ", env, " ended with step ", now(),
                    ", and its last observation is not given; give EnvArrays final_observation");
@@ -65,7 +64,7 @@ void StepStore::check_next(std::size_t leaf, const std::byte* given, std::int64_
   const StoredLeaf& its = plan_.leaves[leaf];
   check_range(leaf, given, env);
   if (!its.is_stack()) return;
-  std::array<const std::byte*, kMostFramesOfAStack> frames{};
+  std::array<const std::byte*, kMostStackFrames> frames{};
   find_frames(leaf, now(), env, std::span(frames).first(its.frames));
   const std::byte* const row = given + static_cast<std::size_t>(env) * its.given_bytes;
   for (std::size_t i = 0; i + 1 < its.frames; ++i) {

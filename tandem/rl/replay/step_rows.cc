@@ -41,7 +41,7 @@ void StepStore::copy_observation(std::size_t leaf, std::int64_t step, std::int64
     std::memcpy(into, row_of(leaf, its.frame_bytes, step, env), its.frame_bytes);
     return;
   }
-  std::array<const std::byte*, kMostFramesOfAStack> frames{};
+  std::array<const std::byte*, kMostStackFrames> frames{};
   find_frames(leaf, step, env, std::span(frames).first(its.frames));
   for (std::size_t i = 0; i < its.frames; ++i) std::memcpy(into + i * its.frame_bytes, frames[i], its.frame_bytes);
 }
@@ -60,7 +60,7 @@ void StepStore::copy_next_observation(std::size_t leaf, std::int64_t step, std::
   } else if (!its.is_stack()) {
     std::memcpy(into, ends_.at(leaf, end->record), its.frame_bytes);
   } else {
-    std::array<const std::byte*, kMostFramesOfAStack> frames{};
+    std::array<const std::byte*, kMostStackFrames> frames{};
     find_frames(leaf, step, env, std::span(frames).first(its.frames));
     for (std::size_t i = 1; i < its.frames; ++i)
       std::memcpy(into + (i - 1) * its.frame_bytes, frames[i], its.frame_bytes);

@@ -66,8 +66,7 @@ void StepStore::append(const EnvActions& actions, const EnvArrays& step) {
   push_step();
   std::byte* const flags = steps_.at(plan_.flags, now());
   for (std::int64_t env = 0; env < plan_.envs; ++env) {
-    const auto end = static_cast<std::uint8_t>((step.terminated[env] != 0 ? kStepTerminated : 0) |
-                                               (step.truncated[env] != 0 ? kStepTruncated : 0));
+    const std::uint8_t end = step_end(step.terminated[env], step.truncated[env]);
     flags[env] = std::byte{end};
     if (!is_kept(end)) continue;
     const std::int64_t record = push_end(env);

@@ -84,8 +84,6 @@ class StepStore {
   void clear();
 
  private:
-  // option_faults() refuses larger ones.
-  static constexpr std::size_t kMostFramesOfAStack = 64;
   StepStore(const Spec& spec, KeptEnds kept_ends, const StorePlan& plan, const ReplayMemory& memory);
   StepStore(Spec spec, KeptEnds kept_ends, StorePlan plan, const std::shared_ptr<std::byte>& memory);
 

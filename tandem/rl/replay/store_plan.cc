@@ -15,7 +15,6 @@ namespace tandem::rl {
 namespace {
 
 constexpr std::int64_t kMostRows = std::int64_t{1} << 40;
-constexpr std::int64_t kMostFrames = 64;
 constexpr int kMostNStep = 1000;
 // A snapshot copies the newest segment, and a part has room for one more than it holds: small segments make both cheap,
 // and large ones make few files.
@@ -41,20 +40,6 @@ RingPlan ring_plan(std::vector<Column> columns, std::int64_t records) {
   return plan;
 }
 
-// What frame_stack() puts before an episode: zeros, or what is nearest to them within the bounds.
-std::vector<std::byte> zero_frame_of(const Leaf& leaf, std::size_t frames) {
-  std::vector<std::byte> frame(leaf.bytes() / frames);
-  with_element_type(leaf.type, [&](auto element) {
-    using Element = decltype(element);
-    for (std::size_t i = 0; i < frame.size() / sizeof(Element); ++i) {
-      const ValueRange bounds = bounds_of(leaf, i);
-      const auto zero = static_cast<Element>(std::clamp(0.0, bounds.low, bounds.high));
-      std::memcpy(frame.data() + i * sizeof(Element), &zero, sizeof(Element));
-    }
-  });
-  return frame;
-}
-
 StoredLeaf stored_leaf(const Leaf& leaf, const LeafStorage& storage) {
   StoredLeaf stored{.shown = leaf,
                     .given_bytes = leaf.bytes(),
@@ -67,8 +52,7 @@ StoredLeaf stored_leaf(const Leaf& leaf, const LeafStorage& storage) {
     stored.shown.type = ElementType::kFloat32;
     stored.frame_bytes /= 2;
   }
-  if (stored.is_stack() && storage.padding == StackPadding::kZero)
-    stored.zero_frame = zero_frame_of(leaf, stored.frames);
+  if (stored.is_stack() && storage.padding == StackPadding::kZero) stored.zero_frame = zero_frame(leaf, stored.frames);
   return stored;
 }
 
@@ -86,9 +70,9 @@ void leaf_faults(const Spec& spec, const ReplayOptions& options, std::vector<std
     const bool is_narrowed = storage.numbers == StoredNumbers::kFloat32;
     if (is_narrowed && leaf.type != ElementType::kFloat64)
       faults.push_back(concat("replay: leaf ", describe(leaf), " cannot be narrowed; only float64 leaves can"));
-    if (storage.frames < 1 || storage.frames > kMostFrames || channels % std::max(storage.frames, 1) != 0) {
+    if (storage.frames < 1 || storage.frames > kMostStackFrames || channels % std::max(storage.frames, 1) != 0) {
       faults.push_back(concat("replay: leaf ", describe(leaf), " as a stack of ", storage.frames,
-                              " frames; its first dimension must be a multiple of 1 to ", kMostFrames, " frames"));
+                              " frames; its first dimension must be a multiple of 1 to ", kMostStackFrames, " frames"));
     }
     if (is_narrowed && storage.frames > 1)
       faults.push_back(concat("replay: leaf ", describe(leaf), " cannot be both narrowed and a stack"));

@@ -18,14 +18,6 @@ namespace {
 // Explorers get observations in the host's memory, wherever the policy lies.
 c10::Device device_of(const DqnPolicy& policy) { return policy.parameters().front().device(); }
 
-// A module of the network's shape; TargetNetwork gives it its values.
-std::shared_ptr<ReturnNetwork> copy_of(DqnPolicy& policy, const NetworkOptions& networks, const DqnOptions& options) {
-  at::Generator unused = at::detail::createCPUGenerator(0);
-  auto copy = std::make_shared<ReturnNetwork>(policy.spec(), networks, options, unused);
-  copy->to(device_of(policy));
-  return copy;
-}
-
 }  // namespace
 
 EpsilonGreedy::EpsilonGreedy(DqnPolicy& policy, const DqnOptions& options, const double& epsilon, Philox random,
@@ -94,7 +86,7 @@ Dqn::Dqn(learner::Member member, DqnPolicy& policy, const NetworkOptions& networ
          InstructionSet set)
     : member_(std::move(member)),
       policy_(policy),
-      copy_(copy_of(policy, networks, options)),
+      copy_(module_for_target<ReturnNetwork>(device_of(policy), policy.spec(), networks, options)),
       target_(member_.replica.parameters(), "q", copy_),
       options_(options),
       kernels_(choose_kernels(policy, options, set)),

@@ -139,6 +139,7 @@ Bounded targets_of(RoundedTd3& it) {
 // Gradients and loss are within what the rounding of factors allows, which is a twentieth of them at most. That they
 // differ from float32's at all shows that the option has an effect.
 TEST(ComputeTest, AnUpdateIsAsNearAsTheRoundingOfItsFactorsAllows) {
+  if (rl::testing::computes_here().empty()) GTEST_SKIP() << "this processor multiplies no bfloat16";
   for (const Compute compute : rl::testing::computes_here()) {
     SCOPED_TRACE(name_of(compute));
     RoundedTd3 it;
@@ -175,6 +176,7 @@ TEST(ComputeTest, AnUpdateIsAsNearAsTheRoundingOfItsFactorsAllows) {
 // The critics round where their target needs no network, and the target networks where the critics have the target that
 // these give in float64.
 TEST(ComputeTest, CriticsRoundAndSoDoTargetNetworks) {
+  if (rl::testing::computes_here().empty()) GTEST_SKIP() << "this processor multiplies no bfloat16";
   for (const Compute compute : rl::testing::computes_here()) {
     SCOPED_TRACE(name_of(compute));
     RoundedTd3 it;

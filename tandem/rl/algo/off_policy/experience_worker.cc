@@ -29,19 +29,35 @@ std::uint64_t replay_seed(std::uint64_t run_seed, int shard) {
   return derive_seed(run_seed, SeedPurpose::kReplay, static_cast<std::uint64_t>(shard));
 }
 
-// Leaves that policies see narrowed, and not normalised before, need no more digits in the replay than they see, but
-// for goals.
+// Stacks need their newest frame alone. Other leaves that policies see narrowed, and not normalised before, need no
+// more digits in the replay than they see, but for goals.
 ReplayOptions stored_as_needed(EnvGroup& group, const ExperienceOptions& worker) {
   const Spec& spec = group.spec();
   ReplayOptions options = worker.replay;
   options.leaves.resize(spec.observation.size());
   for (std::size_t leaf = 0; leaf < spec.observation.size(); ++leaf) {
-    if (spec.observation[leaf].type == ElementType::kFloat64 && !worker.normalizer.observations)
-      options.leaves[leaf].numbers = StoredNumbers::kFloat32;
+    const FrameStack stack = leaf < worker.frame_stacks.size() ? worker.frame_stacks[leaf] : FrameStack();
+    LeafStorage& its = options.leaves[leaf];
+    if (stack.frames > 1 && stack.frames <= kMostStackFrames) {
+      its.frames = static_cast<int>(stack.frames);
+      its.padding = stack.padding;
+    } else if (spec.observation[leaf].type == ElementType::kFloat64 && !worker.normalizer.observations) {
+      its.numbers = StoredNumbers::kFloat32;
+    }
   }
   options.hindsight = hindsight_of(group, worker.hindsight, worker.hindsight_goals);
   keep_for_hindsight(spec, group.size(), options);
   return options;
+}
+
+bool is_bounded(const Box& box, std::size_t side) {
+  return std::isfinite(box.low[side]) && std::isfinite(box.high[side]);
+}
+
+// It scales each reward of a sum as Normalizers::scale_reward() does.
+ClippedScale scale_of(const Normalizers& frozen) {
+  if (!frozen.options().rewards) return {};
+  return {.factor = frozen.reward_factor(), .largest = frozen.options().clip_reward};
 }
 
 void narrow(std::span<const double> from, const at::Tensor& to) {
@@ -58,14 +74,15 @@ ExperienceWorker::ExperienceWorker(std::unique_ptr<EnvGroup> group, std::unique_
       options_(std::move(options)),
       rows_(group_->size()),
       first_env_(first_env),
-      part_(group_->spec(), rows_, stored_as_needed(*group_, options_), replay_seed(run_seed, shard)),
-      chance_(replay_seed(run_seed, shard), kChanceStream),
-      noise_(replay_seed(run_seed, shard), kNoiseStream),
+      replay_seed_(replay_seed(run_seed, shard)),
+      chance_(replay_seed_, kChanceStream),
+      noise_(replay_seed_, kNoiseStream),
       episodes_(rows_, first_env),
       moments_(spec(), options_.normalizer),
       intake_(spec(), options_.normalizer.observations, options_.remarks),
       present_(intake_.memory(rows_)),
       final_(intake_.memory(rows_)) {
+  make_part(options_);
   const auto envs = static_cast<std::size_t>(rows_);
   const auto numbers = envs * static_cast<std::size_t>(action_elements(spec().action));
   for (auto* each : {&reward_, &discounted_}) each->resize(envs);
@@ -100,7 +117,7 @@ ExperienceWorker::ExperienceWorker(std::unique_ptr<EnvGroup> group, std::unique_
 void ExperienceWorker::reset(std::uint64_t seed) {
   const KeptRounding kept;
   group_->reset(seeds_of_envs(seed, first_env_, rows_), arrays_);
-  part_.begin(arrays_);
+  part_->begin(arrays_);
   std::ranges::fill(done_, std::uint8_t{1});
   explorer_->episodes_ended(done_);
   std::ranges::fill(discounted_, 0.0);
@@ -118,7 +135,7 @@ void ExperienceWorker::step(Chooser chooser, const Normalizers& frozen) {
   end_step(frozen);
 }
 
-// The action is remembered as the policy gave it, and the environment gets it within bounds.
+// The environment gets the action within its bounds, and the replay remembers it in the policy's units.
 void ExperienceWorker::begin_step(Chooser chooser, const Normalizers& frozen) {
   const at::NoGradGuard no_grad;
   choose(chooser, frozen);
@@ -141,7 +158,7 @@ void ExperienceWorker::end_step(const Normalizers& frozen) {
   if (goals_) goals_->look_at(arrays_);
   // Back in the policy's units.
   if (!box_.empty()) taken_.box = box_.data();
-  part_.append(taken_, arrays_);
+  part_->append(taken_, arrays_);
   record(frozen);
   ++steps_made_;
 }
@@ -156,6 +173,18 @@ void ExperienceWorker::choose(Chooser chooser, const Normalizers& frozen) {
                             .log_prob = log_prob_.data(),
                             .value = value_.data()};
   act_on(spec(), *explorer_, seen_, mask_, decisions);
+  cut_actions();
+}
+
+// An explorer's noise may lead out of the bounds, which are -1 and 1 in the policy's units. The replay remembers what
+// was taken, as in the published TD3: critics are never asked for more.
+void ExperienceWorker::cut_actions() {
+  if (box_.empty()) return;
+  const auto& box = std::get<Box>(spec().action);
+  for (std::size_t i = 0; i < box_.size(); ++i) {
+    const std::size_t side = i % box.low.size();
+    if (is_bounded(box, side)) box_[i] = std::clamp(box_[i], -1.0F, 1.0F);
+  }
 }
 
 // Sides of a Box without bounds have no even choice; their numbers are standard normal.
@@ -163,8 +192,7 @@ void ExperienceWorker::choose_by_chance() {
   if (const auto* box = std::get_if<Box>(&spec().action)) {
     for (std::size_t i = 0; i < box_.size(); ++i) {
       const std::size_t side = i % box->low.size();
-      const bool is_bounded = std::isfinite(box->low[side]) && std::isfinite(box->high[side]);
-      box_[i] = static_cast<float>(is_bounded ? 2 * chance_.uniform_double() - 1 : chance_.normal());
+      box_[i] = static_cast<float>(is_bounded(*box, side) ? 2 * chance_.uniform_double() - 1 : chance_.normal());
     }
     return;
   }
@@ -216,7 +244,7 @@ void ExperienceWorker::make_draw_memory(std::int64_t rows, TransitionRows& into)
   raw_.clear();
   raw_next_.clear();
   for (std::size_t leaf = 0; leaf < into.observation.size(); ++leaf) {
-    const Leaf& stored = part_.leaves()[leaf];
+    const Leaf& stored = part_->leaves()[leaf];
     const bool is_raw =
         options_.normalizer.observations || scalar_type(stored.type) != into.observation[leaf].scalar_type();
     const auto raw = [&] { return at::zeros(with_rows({rows}, stored), scalar_type(stored.type)); };
@@ -246,12 +274,9 @@ void ExperienceWorker::draw(double beta, const Normalizers& frozen, TransitionRo
   const bool is_other = drawn_.box != (box_.empty() ? nullptr : into.action.data_ptr<float>()) ||
                         drawn_.discrete != (box_.empty() ? into.action.data_ptr<std::int64_t>() : nullptr);
   if (is_other || std::ssize(row_drawn_) != rows) make_draw_memory(rows, into);
-  part_.sample(rows, drawn_, beta);
+  part_->sample(rows, drawn_, beta, scale_of(frozen));
   show(raw_, into.observation, rows, frozen);
   show(raw_next_, into.next_observation, rows, frozen);
-  if (frozen.options().rewards) {
-    for (double& reward : reward_drawn_) reward = frozen.scale_reward(reward);
-  }
   narrow(reward_drawn_, into.reward);
   narrow(discount_drawn_, into.discount);
   const double largest = std::ranges::max(weight_drawn_);
@@ -265,7 +290,7 @@ void ExperienceWorker::draw(double beta, const Normalizers& frozen, TransitionRo
 
 void ExperienceWorker::prioritize(std::span<const float> errors) {
   const std::vector<double> sizes(errors.begin(), errors.end());
-  part_.update_priorities(row_drawn_, sizes);
+  part_->update_priorities(row_drawn_, sizes);
 }
 
 void ExperienceWorker::append_results(std::vector<double>& numbers) {
@@ -287,6 +312,22 @@ std::vector<std::byte> ExperienceWorker::save() const {
   for (const double value : episodes_.running_return) out.put(value);
   for (const std::int64_t value : episodes_.running_length) out.put(value);
   return out.take();
+}
+
+// The memory of one part is given back before there is another.
+void ExperienceWorker::make_part(const ExperienceOptions& options) {
+  part_.reset();
+  part_ = std::make_unique<ReplayPart>(spec(), rows_, stored_as_needed(*group_, options), replay_seed_);
+}
+
+void ExperienceWorker::restore_replay(const ReadReplayPiece& read) {
+  if (!options_.frame_stacks.empty() && !part_->fits(read)) {
+    ExperienceOptions whole = options_;
+    whole.frame_stacks.clear();
+    make_part(whole);
+    if (!part_->fits(read)) make_part(options_);
+  }
+  part_->restore(read);
 }
 
 ExperienceWorker::Resumed ExperienceWorker::load(std::span<const std::byte> state,

@@ -38,6 +38,8 @@ enum class Chooser {
 /// Fixed for the worker's life.
 struct ExperienceOptions {
   ReplayOptions replay = {};
+  // Leaves that are stacks of frames, of which the replay keeps each frame once.
+  FrameStacks frame_stacks = {};
   // As OffPolicyOptions has them.
   Hindsight hindsight = Hindsight::kNone;
   int hindsight_goals = 4;
@@ -68,7 +70,8 @@ class ExperienceWorker {
   void step(Chooser chooser, const Normalizers& frozen);
   /// The three parts of step(), for environments that step while something else is done: begin_step() chooses actions,
   /// step_environments() makes the step, on any thread, and end_step() remembers it. Between the first and the last of
-  /// them draw() and prioritize() may be called, and parameters may change.
+  /// them prioritize() may be called, and parameters may change; so may draw() without hindsight, which asks the
+  /// environments for rewards.
   void begin_step(Chooser chooser, const Normalizers& frozen);
   void step_environments();
   void end_step(const Normalizers& frozen);
@@ -84,7 +87,7 @@ class ExperienceWorker {
 
   [[nodiscard]] const Spec& spec() const { return group_->spec(); }
   /// The group's own past, for its figures.
-  [[nodiscard]] const ReplayPart& replay() const { return part_; }
+  [[nodiscard]] const ReplayPart& replay() const { return *part_; }
   /// Whether the group is inside a step.
   [[nodiscard]] const CallMark& mark() const { return mark_; }
 
@@ -94,24 +97,28 @@ class ExperienceWorker {
   [[nodiscard]] std::vector<std::byte> save() const;
   /// As GroupWorker::load(). After restore_replay(): where new episodes begin, the replay is told.
   Resumed load(std::span<const std::byte> state, std::uint64_t seed_for_new_episodes);
-  [[nodiscard]] ReplaySnapshot save_replay() const { return part_.snapshot(); }
-  void restore_replay(const ReadReplayPiece& read) { part_.restore(read); }
+  [[nodiscard]] ReplaySnapshot save_replay() const { return part_->snapshot(); }
+  /// Goes on with a replay that was saved, also by a build that kept stacks of frames whole. Throws CheckpointError.
+  void restore_replay(const ReadReplayPiece& read);
 
  private:
   // The parts of a step: choose() writes the actions, record() adds up what came of them.
   void choose(Chooser chooser, const Normalizers& frozen);
+  void cut_actions();
   void choose_by_chance();
   void record(const Normalizers& frozen);
   // Rows as the policy sees them, of leaves where that is another memory.
   void show(const std::vector<at::Tensor>& raw, const std::vector<at::Tensor>& seen, std::int64_t rows,
             const Normalizers& frozen);
+  void make_part(const ExperienceOptions& options);
   void make_draw_memory(std::int64_t rows, TransitionRows& into);
 
   const std::unique_ptr<EnvGroup> group_;
   const std::unique_ptr<Actor> explorer_;
   const ExperienceOptions options_;
   const int rows_, first_env_;
-  ReplayPart part_;
+  const std::uint64_t replay_seed_;
+  std::unique_ptr<ReplayPart> part_;
   std::optional<GoalCheck> goals_;  // with hindsight
   // The choices of chance and the losses' noise have a stream each.
   Philox chance_, noise_;

@@ -43,7 +43,7 @@ void keep_for_hindsight(const Spec& spec, int envs, ReplayOptions& options) {
   constexpr std::int64_t kRowsOfAnEnd = 4;
   const GoalLeaves goals = goal_leaves(spec);
   options.leaves.resize(spec.observation.size());
-  for (const std::size_t leaf : {goals.achieved, goals.desired}) options.leaves[leaf].numbers = StoredNumbers::kAsGiven;
+  for (const std::size_t leaf : {goals.achieved, goals.desired}) options.leaves[leaf] = {};
   options.kept_ends = KeptEnds::kAll;
   options.ends = std::max<std::int64_t>(envs, options.rows / kRowsOfAnEnd);
 }

@@ -5,6 +5,7 @@
 //
 // Threads: as ActorCritic: a replica's thread alone. Ownership: modules are shared with the replica that trains them.
 #pragma once
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/Generator.h>
 #include <torch/nn/module.h>
 
@@ -99,6 +100,15 @@ class ActionValues final : public torch::nn::Module {
   std::vector<std::shared_ptr<Mlp>> networks_;
   const double dropout_;
 };
+
+/// A module for TargetNetwork, which gives it its values: one of the shape that `arguments` say, on `device`.
+template <typename Module, typename... Arguments>
+[[nodiscard]] std::shared_ptr<Module> module_for_target(const c10::Device& device, const Arguments&... arguments) {
+  at::Generator unused = at::detail::createCPUGenerator(0);
+  auto module = std::make_shared<Module>(arguments..., unused);
+  module->to(device);
+  return module;
+}
 
 /// A network's slow copy, which bootstrapped targets are computed with.
 ///

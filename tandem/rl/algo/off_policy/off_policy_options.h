@@ -98,6 +98,11 @@ struct OffPolicyOptions {
                       concat("rollout_steps, ", options.rollout_steps, ", must be a multiple of it; use ",
                              nearest_divisors(options.rollout_steps, options.train_every))});
   }
+  if (options.hindsight != Hindsight::kNone && options.sampling == Sampling::kBeside) {
+    faults.push_back({"sampling", "beside",
+                      "the environments are asked what steps are worth for other goals (hindsight), and cannot be "
+                      "while they make a step; use in_turn"});
+  }
   // A row needs its n steps, and the newest observation of an environment is no row.
   const std::int64_t least = std::int64_t{options.num_envs} * (options.n_step + 1);
   if (options.replay_size < least) {

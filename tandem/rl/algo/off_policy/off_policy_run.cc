@@ -6,6 +6,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/rl/algo/name_columns.h"
+#include "tandem/rl/algo/option_faults.h"
 
 namespace tandem::rl {
 namespace {
@@ -14,15 +15,34 @@ namespace {
 constexpr std::uint64_t kOfAllShards = std::numeric_limits<std::uint64_t>::max();
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
-// All that is wrong is told at once.
+// Counts that others are divided by come first; where they are right, all else is told at once.
 OffPolicySetup checked_off_policy(OffPolicySetup setup) {
-  std::vector<std::string> faults;
-  if (setup.agents) faults.emplace_back("environments with several agents are not learned from a replay so far");
-  if (setup.total_steps < 1) faults.push_back(concat("total_steps is ", setup.total_steps, "; it must be at least 1"));
-  for (const CountFault& fault : count_faults(setup.off_policy, setup.shards, static_cast<int>(setup.devices.size()))) {
-    faults.push_back(concat(fault.key, " is ", fault.value, ": ", fault.problem));
-  }
-  if (!faults.empty()) throw ConfigError(std::move(faults));
+  const OffPolicyOptions& options = setup.off_policy;
+  OptionFaults faults;
+  faults.require(!setup.agents, "environments with several agents are not learned from a replay so far");
+  faults.require(!setup.devices.empty(), "devices is empty; there must be at least one");
+  faults.at_least("shards", setup.shards, 1);
+  faults.at_least("total_steps", setup.total_steps, 1);
+  faults.at_least("num_envs", options.num_envs, 1);
+  faults.at_least("rollout_steps", options.rollout_steps, 1);
+  faults.at_least("train_every", options.train_every, 1);
+  faults.at_least("gradient_steps", options.gradient_steps, 1);
+  faults.at_least("batch_size", options.batch_size, 1);
+  faults.at_least("n_step", options.n_step, 1);
+  faults.at_least("target_every", options.target_every, 1);
+  if (faults.any()) throw ConfigError(faults.take());
+  for (const CountFault& fault : count_faults(options, setup.shards, static_cast<int>(setup.devices.size())))
+    faults.require(false, concat(fault.key, " is ", fault.value, ": ", fault.problem));
+  faults.in_range("gamma", options.gamma, 0, 1);
+  faults.positive("tau", options.tau);
+  faults.in_range("tau", options.tau, 0, 1);
+  faults.positive("adam_eps", options.adam_eps);
+  faults.positive("max_grad_norm", options.max_grad_norm);
+  faults.positive("learning_rate", setup.learning_rate);
+  faults.in_range("priority_alpha", options.priority_alpha, 0, 1);
+  faults.in_range("priority_beta", options.priority_beta, 0, 1);
+  faults.at_least("stall_timeout", options.stall_timeout, 1);
+  if (faults.any()) throw ConfigError(faults.take());
   return setup;
 }
 
@@ -103,6 +123,7 @@ void OffPolicyRun::build_workers(const std::vector<sync::Placement>& placements)
   const std::int64_t rows = options.batch_size / setup_.shards;
   ExperienceOptions experience{
       .replay = {.rows = options.replay_size / setup_.shards, .n_step = options.n_step, .gamma = options.gamma},
+      .frame_stacks = setup_.frame_stacks,
       .hindsight = options.hindsight,
       .hindsight_goals = options.hindsight_goals,
       .normalizer = setup_.normalizer,

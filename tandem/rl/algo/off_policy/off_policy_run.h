@@ -39,6 +39,8 @@ namespace tandem::rl {
 /// Everything that a run is made of. `make_policy` makes modules that `make_agent` can teach.
 struct OffPolicySetup : RunSetup {
   OffPolicyOptions off_policy;
+  // Leaves that are stacks of frames, as EnvRegistry::frame_stacks() tells them.
+  FrameStacks frame_stacks;
   double learning_rate = 3e-4;  // what the schedule is of, and what is reported
   // Adds to the options of the team: groups of parameters, and the optimizer of each.
   std::function<void(learner::TeamOptions&)> set_optimizers;

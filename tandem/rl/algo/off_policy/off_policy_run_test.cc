@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "tandem/base/error.h"
+#include "tandem/base/testing/message_of.h"
 #include "tandem/rl/algo/testing/small_off_policy.h"
 #include "tandem/rl/policy/kernels/testing/computes_here.h"
 
@@ -165,7 +167,7 @@ std::string state_with(const Make& make, Options options, Compute compute) {
 
 TEST(OffPolicyRunTest, ProductsOfBfloat16GiveOtherBitsInEveryAlgorithm) {
   const std::vector<Compute> computes = computes_here();
-  if (computes.empty()) return;  // which ComputeTest has a law for
+  if (computes.empty()) GTEST_SKIP() << "this processor multiplies no bfloat16";
   const auto expect_other = [&computes](const auto& make, const auto& options) {
     EXPECT_NE(state_with(make, options, computes.front()), state_with(make, options, Compute::kFloat32));
   };
@@ -229,6 +231,19 @@ TEST(OffPolicyRunTest, CountsThatDoNotGoTogetherAreNamedWithTheirRemedies) {
   }
 }
 
+TEST(OffPolicyRunTest, NumbersThatOthersAreDividedByOrThatCannotTeachAreNamed) {
+  const auto refused = [](const std::function<void(OffPolicySetup&)>& change) {
+    OffPolicySetup setup = small_sac({});
+    change(setup);
+    return message_of<ConfigError>([&] { OffPolicyRun run(std::move(setup)); });
+  };
+  EXPECT_THAT(refused([](auto& its) { its.shards = its.off_policy.train_every = 0; }),
+              ::testing::AllOf(HasSubstr("shards is 0; it must be at least 1"), HasSubstr("train_every is 0")));
+  EXPECT_THAT(refused([](auto& its) { its.off_policy.gamma = 1.5; }), HasSubstr("gamma is 1.5"));
+  EXPECT_THAT(refused([](auto& its) { its.off_policy.tau = 0; }), HasSubstr("tau is 0; it must be a positive number"));
+  EXPECT_THAT(refused([](auto& its) { its.learning_rate = -1; }), HasSubstr("learning_rate is -1"));
+}
+
 // An episode of Pendulum ends by its limit of 200 steps alone, so each end bootstraps: no row may say that it is one.
 TEST(OffPolicyRunTest, TimeLimitsEndNoTask) {
   OffPolicyRun run(small_sac({.shards = 1}));
@@ -240,6 +255,86 @@ TEST(OffPolicyRunTest, TimeLimitsEndNoTask) {
     worker.draw(1, Normalizers(run.spec(), {}), rows);
     EXPECT_GT(rows.discount.min().item<float>(), 0.98F);
   }
+}
+
+// The replay remembers what was taken: a critic that is never asked for more learns of nothing beyond the bounds.
+TEST(OffPolicyRunTest, ActionsAreRememberedWithinTheirBounds) {
+  Td3Options options;
+  options.exploration_noise = 2;
+  OffPolicyRun run(small_td3({.shards = 1}, options));
+  for (int i = 0; i < 4; ++i) (void)run.update();
+  TransitionRows rows = make_transitions(run.spec(), 16, 1);
+  int at_a_bound = 0;
+  for (int i = 0; i < 20; ++i) {
+    run.workers().front()->draw(1, Normalizers(run.spec(), {}), rows);
+    EXPECT_LE(rows.action.abs().max().item<float>(), 1);
+    at_a_bound += (rows.action.abs() == 1).sum().item<int>();
+  }
+  EXPECT_GT(at_a_bound, 0) << "no noise led beyond";
+}
+
+model::NamedTensors targets_after(const Td3Options& options, int updates) {
+  OffPolicyRun run(small_td3({}, options));
+  for (int i = 0; i < updates; ++i) (void)run.update();
+  model::NamedTensors targets = learner::part_of(run.save(), "target");
+  for (auto& [name, tensor] : targets) tensor = tensor.clone();
+  return targets;
+}
+bool are_equal(const model::NamedTensors& a, const model::NamedTensors& b) {
+  return std::ranges::equal(a, b, [](const auto& x, const auto& y) { return at::equal(x.second, y.second); });
+}
+
+// There are six turns of learning in the first update, of which the second, the fourth and the sixth teach the policy.
+TEST(OffPolicyRunTest, TargetsFollowAfterSoManyTurnsInWhichThePolicyLearns) {
+  Td3Options options;
+  const model::NamedTensors first = targets_after(options, 0);
+  EXPECT_FALSE(are_equal(targets_after(options, 1), first));
+  options.target_every = 3;
+  EXPECT_FALSE(are_equal(targets_after(options, 1), first));
+  options.target_every = 4;
+  EXPECT_TRUE(are_equal(targets_after(options, 1), first));
+  EXPECT_FALSE(are_equal(targets_after(options, 2), first));
+}
+
+TEST(OffPolicyRunTest, HindsightIsRefusedBesideTheEnvironmentsThatItAsks) {
+  SacOptions options;
+  options.sampling = Sampling::kBeside;
+  EXPECT_THAT(count_faults(options, 1, 1), ::testing::IsEmpty());
+  options.hindsight = Hindsight::kFuture;
+  EXPECT_THAT(count_faults(options, 1, 1),
+              ::testing::ElementsAre(::testing::Field(&CountFault::key, ::testing::StrEq("sampling"))));
+}
+
+OffPolicySetup stacked(const SmallOffPolicy& run, bool is_shared) {
+  OffPolicySetup setup = small_dqn(run);
+  EnvRegistry registry = EnvRegistry::native();
+  registry.set_wrappers("CartPole-v1", {"frame_stack=3:zero", "reward_clip=sign"});
+  setup.make_envs = [registry](int count) { return registry.make("CartPole-v1", count); };
+  if (is_shared) setup.frame_stacks = registry.frame_stacks("CartPole-v1");
+  return setup;
+}
+
+TEST(OffPolicyRunTest, FramesOfStacksAreKeptOnceAndTheNumbersAreThoseOfWholeStacks) {
+  OffPolicyRun shared(stacked({}, true)), whole(stacked({}, false));
+  for (int i = 0; i < 9; ++i) {
+    (void)shared.update();
+    (void)whole.update();
+  }
+  EXPECT_EQ(shared.state_sha256(), whole.state_sha256());
+  const auto frames_of = [](const OffPolicyRun& run) {
+    return run.workers().front()->replay().options().leaves.front().frames;
+  };
+  EXPECT_EQ(frames_of(shared), 3);
+  EXPECT_EQ(frames_of(whole), 1);
+  // A checkpoint of a build that kept them whole.
+  const learner::StateParts saved = whole.save();
+  OffPolicyRun resumed(stacked({.replicas = 2}, true));
+  EXPECT_EQ(resumed.load([&](const std::string& name) { return learner::part_of(saved, name); }),
+            ExperienceWorker::Resumed::kExactly);
+  EXPECT_EQ(frames_of(resumed), 1);
+  (void)shared.update();
+  (void)resumed.update();
+  EXPECT_EQ(resumed.state_sha256(), shared.state_sha256());
 }
 
 }  // namespace

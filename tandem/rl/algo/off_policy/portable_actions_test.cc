@@ -18,7 +18,7 @@ namespace {
 constexpr std::int64_t kComparedRows = 70;
 
 const Spec kArm{.id = "Test-v0", .observation = {{.shape = {3}}}, .action = Box{{-2, -1}, {1, 3}}};
-const NetworkOptions kSmall{.hidden = {24, 20}};
+const NetworkOptions kTwoLayers{.hidden = {24, 20}};
 
 at::Tensor compared_rows() { return at::randn({kComparedRows, 3}, model::seeded(2)) * 2; }
 
@@ -47,9 +47,9 @@ void expect_bits_of_training(Policy& policy, ActorHead head) {
 }
 
 TEST(PortableActionsTest, ThoseOfSacAndTd3HaveTheBitsOfTraining) {
-  SacPolicy sac(kArm, kSmall, 2, 1.0, model::seeded(1));
+  SacPolicy sac(kArm, kTwoLayers, 2, 1.0, model::seeded(1));
   expect_bits_of_training(sac, ActorHead::kMeanAndLogStd);
-  Td3Policy td3(kArm, kSmall, 2, 0.1, model::seeded(1));
+  Td3Policy td3(kArm, kTwoLayers, 2, 0.1, model::seeded(1));
   expect_bits_of_training(td3, ActorHead::kAction);
 }
 
@@ -62,7 +62,7 @@ TEST(PortableActionsTest, TheValuesOfDqnHaveTheBitsOfTraining) {
       DqnOptions options;
       options.streams = streams;
       options.returns = returns;
-      DqnPolicy policy(spec, kSmall, options, model::seeded(3));
+      DqnPolicy policy(spec, kTwoLayers, options, model::seeded(3));
       ReturnPasses passes(policy.network(), options,
                           {.max_rows = kComparedRows, .passes = Passes::kForward, .set = InstructionSet::kPortable});
       (void)passes.forward({x});

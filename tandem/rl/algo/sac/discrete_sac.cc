@@ -1,26 +1,12 @@
 #include "tandem/rl/algo/sac/discrete_sac.h"
 
 #include <ATen/ATen.h>
-#include <ATen/CPUGeneratorImpl.h>
 
 #include "tandem/rl/algo/off_policy/agent_step.h"
 #include "tandem/rl/algo/sac/discrete_sac_loss.h"
 #include "tandem/rl/algo/sac/sac.h"
 
 namespace tandem::rl {
-namespace {
-
-// A module of the critics' shape; TargetNetwork gives it its values.
-std::shared_ptr<ChoiceValues> copy_of_choice_values(DiscreteSacPolicy& policy, const NetworkOptions& networks) {
-  at::Generator unused = at::detail::createCPUGenerator(0);
-  const auto count = static_cast<int>(policy.critics().networks().size());
-  auto copy = std::make_shared<ChoiceValues>(policy.spec(), networks, count, unused);
-  copy->to(policy.log_temperature().device());
-  return copy;
-}
-
-}  // namespace
-
 void DiscreteSac::set_optimizers(const SacOptions& options, learner::TeamOptions& team) {
   Sac::set_optimizers(options, team);
 }
@@ -29,7 +15,8 @@ DiscreteSac::DiscreteSac(learner::Member member, DiscreteSacPolicy& policy, cons
                          const SacOptions& options, InstructionSet /*set*/)
     : member_(std::move(member)),
       policy_(policy),
-      target_critics_(copy_of_choice_values(policy, networks)),
+      target_critics_(module_for_target<ChoiceValues>(policy.log_temperature().device(), policy.spec(), networks,
+                                                      std::ssize(policy.critics().networks()))),
       target_(member_.replica.parameters(), "critics", target_critics_),
       options_(options) {}
 

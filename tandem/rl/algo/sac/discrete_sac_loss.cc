@@ -42,8 +42,12 @@ at::Tensor temperature_of(const DiscreteSacPolicy& policy, const SacOptions& opt
   return options.fixed_temperature ? at::full_like(learned, *options.fixed_temperature) : learned.exp();
 }
 
-double target_entropy_of(const DiscreteSacPolicy& policy, const SacOptions& options) {
-  return options.target_entropy.value_or(kTargetShare * std::log(static_cast<double>(head_size(policy.spec().action))));
+// Choices that are forbidden have no part in the entropy, so they have none in what it is to be.
+double target_entropy_of(const DiscreteSacPolicy& policy, const at::Tensor& mask, const SacOptions& options) {
+  if (options.target_entropy) return *options.target_entropy;
+  const auto all = static_cast<double>(head_size(policy.spec().action));
+  return kTargetShare *
+         (mask.defined() ? (mask != 0).sum(1).to(at::kDouble).log().mean().item<double>() : std::log(all));
 }
 
 // Each critic has a loss of its own, and shares nothing with the others; so their sum is one loss.
@@ -71,7 +75,7 @@ learner::ShardLoss sac_policy_loss(DiscreteSacPolicy& policy, const TransitionRo
   const at::Tensor entropy = -(probability * log_probability).detach().sum(1).mean();
   at::Tensor loss = policy_loss;
   if (!options.fixed_temperature)
-    loss = loss + policy.log_temperature() * (entropy - target_entropy_of(policy, options));
+    loss = loss + policy.log_temperature() * (entropy - target_entropy_of(policy, rows.action_mask, options));
   const auto count = static_cast<double>(rows.reward.size(0));
   const double told_loss = policy_loss.item<double>(), told_entropy = entropy.item<double>();
   sums.policy_rows += count;

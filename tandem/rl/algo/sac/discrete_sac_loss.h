@@ -29,7 +29,8 @@ namespace tandem::rl {
 [[nodiscard]] at::Tensor temperature_of(const DiscreteSacPolicy& policy, const SacOptions& options);
 /// The entropy that the temperature is learned for: where nothing is said, 0.89 of that of even choices, as CleanRL's
 /// sac_atari.py has it.
-[[nodiscard]] double target_entropy_of(const DiscreteSacPolicy& policy, const SacOptions& options);
+[[nodiscard]] double target_entropy_of(const DiscreteSacPolicy& policy, const at::Tensor& mask,
+                                       const SacOptions& options);
 
 /// The critics' loss: the sum over critics of the weighted means over the rows. `targets`: their slow copies. Appends
 /// |Q - y|, the mean over the critics, to `errors` where that is not null.

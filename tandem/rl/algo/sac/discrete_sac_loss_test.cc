@@ -123,7 +123,7 @@ TEST(DiscreteSacLossTest, TheActorsLossIsTheSoftValueAndTheTemperaturesTheSurplu
       policy_loss -= now.expected(0.3) / kChosenRows;
       entropy += now.entropy() / kChosenRows;
     }
-    const double surplus = entropy - 0.89 * std::log(kFourChoices);
+    const double surplus = entropy - 0.89 * std::log(has_mask ? kFourChoices - 1 : kFourChoices);
     OffPolicySums sums;
     const learner::ShardLoss loss = sac_policy_loss(it.policy, it.rows, {}, sums);
     EXPECT_NEAR(sums.policy_loss / kChosenRows, policy_loss, 1e-10);

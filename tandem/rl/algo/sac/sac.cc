@@ -1,26 +1,12 @@
 #include "tandem/rl/algo/sac/sac.h"
 
 #include <ATen/ATen.h>
-#include <ATen/CPUGeneratorImpl.h>
 
 #include "tandem/rl/algo/off_policy/agent_step.h"
 #include "tandem/rl/algo/off_policy/critic_choice.h"
 #include "tandem/rl/algo/off_policy/network_actor.h"
 
 namespace tandem::rl {
-namespace {
-
-// A module of the critics' shape; TargetNetwork gives it their values.
-std::shared_ptr<ActionValues> copy_of_critics(SacPolicy& policy, const NetworkOptions& networks) {
-  at::Generator unused = at::detail::createCPUGenerator(0);
-  const auto count = static_cast<int>(policy.critics().networks().size());
-  auto copy = std::make_shared<ActionValues>(policy.spec(), networks, count, unused);
-  copy->to(policy.log_temperature().device());
-  return copy;
-}
-
-}  // namespace
-
 void Sac::set_optimizers(const SacOptions& options, learner::TeamOptions& team) {
   const double actor = options.learning_rate, critic = options.critic_learning_rate.value_or(actor);
   team.flat.groups = {{.name = "actor", .prefixes = {"actor", "log_temperature"}},
@@ -33,7 +19,8 @@ Sac::Sac(learner::Member member, SacPolicy& policy, const NetworkOptions& networ
          InstructionSet set)
     : member_(std::move(member)),
       policy_(policy),
-      target_critics_(copy_of_critics(policy, networks)),
+      target_critics_(module_for_target<ActionValues>(policy.log_temperature().device(), policy.spec(), networks,
+                                                      std::ssize(policy.critics().networks()))),
       target_(member_.replica.parameters(), "critics", target_critics_),
       options_(options),
       kernels_(choose_kernels(policy, options, set, why_not_behind(policy.actor().encoder(), why_not_fused(options)))) {

@@ -1,7 +1,6 @@
 #include "tandem/rl/algo/td3/td3.h"
 
 #include <ATen/ATen.h>
-#include <ATen/CPUGeneratorImpl.h>
 
 #include <cmath>
 
@@ -12,17 +11,11 @@
 namespace tandem::rl {
 namespace {
 
-// Modules of the networks' shapes; TargetNetwork gives them their values.
 Td3Targets copies_of(Td3Policy& policy, const NetworkOptions& networks) {
-  at::Generator unused = at::detail::createCPUGenerator(0);
-  const auto count = static_cast<int>(policy.critics().networks().size());
-  Td3Targets copies{.actor = std::make_shared<ObservationNetwork>(policy.spec(), networks,
-                                                                  action_elements(policy.spec().action), unused),
-                    .critics = std::make_shared<ActionValues>(policy.spec(), networks, count, unused)};
-  const at::Device device = policy.parameters().front().device();
-  copies.actor->to(device);
-  copies.critics->to(device);
-  return copies;
+  const c10::Device device = policy.parameters().front().device();
+  const Spec& spec = policy.spec();
+  return {.actor = module_for_target<ObservationNetwork>(device, spec, networks, action_elements(spec.action)),
+          .critics = module_for_target<ActionValues>(device, spec, networks, std::ssize(policy.critics().networks()))};
 }
 
 }  // namespace
@@ -68,6 +61,7 @@ learner::LearnerReport Td3::learn(const Turn& now, std::span<OffPolicySums> sums
       },
       [&](const TransitionRows& rows, std::size_t local) { return td3_policy_loss(policy_, rows, sums[local]); });
   report.step.wait_seconds += its.step.wait_seconds;
+  if ((now.turn + 1) / options_.policy_every % options_.target_every != 0) return report;
   actor_target_.follow(options_.tau);
   critics_target_.follow(options_.tau);
   return report;

@@ -23,10 +23,24 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "tandem/rl/env/env_group.h"
 
 namespace tandem::rl {
+
+/// The places of frames before an episode's first are filled with that first one, or with zeros, which are moved to the
+/// nearest bound where 0 is out of bounds.
+enum class StackPadding { kFirst, kZero };
+
+/// A leaf that is made of frames, oldest first, of which each step adds one at the end. 1: it is no stack.
+struct FrameStack {
+  std::int64_t frames = 1;
+  StackPadding padding = StackPadding::kFirst;
+  friend bool operator==(const FrameStack&, const FrameStack&) = default;
+};
+/// One for each leaf; empty: there is no stack.
+using FrameStacks = std::vector<FrameStack>;
 
 /// A wrapper with its values.
 struct EnvWrapper {
@@ -34,9 +48,15 @@ struct EnvWrapper {
   std::function<Spec(const Spec& inner)> spec_of;
   /// Puts the wrapper around a group. `place` is its place in a chain of wrappers, counted from the environment.
   std::function<std::unique_ptr<EnvGroup>(std::unique_ptr<EnvGroup> inner, std::uint64_t place)> around;
+  /// The stacks that wrapped groups show, whose inner groups have spec `inner` and show `its`; missing: none that
+  /// anybody could rely on.
+  std::function<FrameStacks(const Spec& inner, FrameStacks its)> stacks_of = {};
   /// Whether the inner group must step by rows (steps_by_row.h).
   bool needs_rows = false;
 };
+
+/// EnvWrapper::stacks_of of a wrapper that changes neither observations nor which steps they are of.
+[[nodiscard]] inline FrameStacks same_stacks(const Spec& /*inner*/, FrameStacks its) { return its; }
 
 /// The lowest and the highest of some values, both inclusive and finite, low < high.
 struct ValueRange {
@@ -81,9 +101,6 @@ enum class SkippedFrames { kLast, kMaxOfTwo };
 
 // Observations. A wrapper that changes leaves changes the one that is named, or all that it can change.
 
-/// What stands in the place of frames before an episode's first: that first one, or zeros, which are moved to the
-/// nearest bound where 0 is out of bounds.
-enum class StackPadding { kFirst, kZero };
 /// Shows the last `frames` observations, the oldest first; as FrameStackObservation. A leaf of [shape...] becomes
 /// [frames, shape...]; an image of [channels, height, width] becomes [frames * channels, height, width], which are the
 /// same bytes. `leaf`: only the leaf of that name; empty: all leaves.

@@ -48,27 +48,13 @@ Spec with_stacked_frames(const Spec& inner, std::int64_t frames, const std::stri
   return spec;
 }
 
-// A frame of zeros, or of what is nearest to them within the bounds.
-std::vector<std::byte> zero_frame(const Leaf& leaf) {
-  std::vector<std::byte> frame(leaf.bytes());
-  with_element_type(leaf.type, [&](auto element) {
-    using Element = decltype(element);
-    const std::span<Element> elements = elements_at<Element>(frame.data(), leaf.count());
-    for (std::size_t i = 0; i < elements.size(); ++i) {
-      const ValueRange bounds = bounds_of(leaf, i);
-      elements[i] = static_cast<Element>(std::clamp(0.0, bounds.low, bounds.high));
-    }
-  });
-  return frame;
-}
-
 // The last frames of one leaf of all environments, each environment's in a ring.
 class FrameRings {
  public:
   FrameRings(const Leaf& own, std::size_t leaf, std::size_t rows, std::size_t frames, StackPadding padding)
       : leaf_(leaf), bytes_(own.bytes()), frames_(frames), now_(rows * bytes_), last_(rows * bytes_) {
     rings_.resize(rows * frames * bytes_);
-    if (padding == StackPadding::kZero) zero_ = zero_frame(own);
+    if (padding == StackPadding::kZero) zero_ = zero_frame(own, 1);
   }
 
   [[nodiscard]] std::size_t leaf() const { return leaf_; }
@@ -194,7 +180,16 @@ EnvWrapper frame_stack(std::int64_t frames, StackPadding padding, const std::str
           .around = [frames, padding, leaf](std::unique_ptr<EnvGroup> inner,
                                             std::uint64_t /*place*/) -> std::unique_ptr<EnvGroup> {
             return std::make_unique<FrameStackGroup>(std::move(inner), frames, padding, leaf);
-          }};
+          },
+          .stacks_of =
+              [frames, padding, leaf](const Spec& inner, FrameStacks its) {
+                const std::vector<bool> is_chosen = chosen_leaves(inner, leaf, why_not_stacked);
+                its.resize(is_chosen.size());
+                for (std::size_t l = 0; l < is_chosen.size(); ++l) {
+                  if (is_chosen[l]) its[l] = {.frames = frames, .padding = padding};
+                }
+                return its;
+              }};
 }
 
 }  // namespace tandem::rl

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/rl/env/wrappers/element_types.h"
 #include "tandem/rl/env/wrappers/wrapping_group.h"
 
 namespace tandem::rl {
@@ -114,6 +116,20 @@ EnvWrapper leaf_wrapper(LeafChange change, std::string leaf) {
       .around = [change, leaf](std::unique_ptr<EnvGroup> inner, std::uint64_t /*place*/) -> std::unique_ptr<EnvGroup> {
         return std::make_unique<ChangedLeaves>(std::move(inner), change, leaf);
       }};
+}
+
+std::vector<std::byte> zero_frame(const Leaf& leaf, std::size_t frames) {
+  std::vector<std::byte> frame(leaf.bytes() / frames);
+  with_element_type(leaf.type, [&](auto element) {
+    using Element = decltype(element);
+    const std::span<Element> elements =
+        elements_at<Element>(frame.data(), leaf.count() / static_cast<std::int64_t>(frames));
+    for (std::size_t i = 0; i < elements.size(); ++i) {
+      const ValueRange bounds = bounds_of(leaf, i);
+      elements[i] = static_cast<Element>(std::clamp(0.0, bounds.low, bounds.high));
+    }
+  });
+  return frame;
 }
 
 }  // namespace tandem::rl

@@ -43,4 +43,7 @@ struct LeafChange {
 /// The bounds of an element. Where the leaf has none, they are 0 and 255 of uint8, and infinite of other types.
 [[nodiscard]] ValueRange bounds_of(const Leaf& leaf, std::size_t element);
 
+/// A frame of a leaf that is a stack of so many: zeros, or what is nearest to them within the bounds.
+[[nodiscard]] std::vector<std::byte> zero_frame(const Leaf& leaf, std::size_t frames);
+
 }  // namespace tandem::rl

@@ -65,7 +65,8 @@ EnvWrapper rescale_action(const ValueRange& range) {
   return {.spec_of = [range](const Spec& inner) { return with_rescaled_actions(inner, range); },
           .around = [range](std::unique_ptr<EnvGroup> inner, std::uint64_t /*place*/) -> std::unique_ptr<EnvGroup> {
             return std::make_unique<RescaledActions>(std::move(inner), range);
-          }};
+          },
+          .stacks_of = same_stacks};
 }
 
 }  // namespace tandem::rl

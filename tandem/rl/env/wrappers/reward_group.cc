@@ -95,7 +95,8 @@ EnvWrapper reward_wrapper(std::string name, std::function<double(double reward)>
           .around = [name = std::move(name), law = std::move(law), threshold](
                         std::unique_ptr<EnvGroup> inner, std::uint64_t /*place*/) -> std::unique_ptr<EnvGroup> {
             return std::make_unique<RewardGroup>(std::move(inner), name, law, threshold);
-          }};
+          },
+          .stacks_of = same_stacks};
 }
 
 }  // namespace tandem::rl

@@ -96,7 +96,8 @@ EnvWrapper sticky_actions(double probability) {
   return {.spec_of = with_sticky_actions,
           .around = [probability](std::unique_ptr<EnvGroup> inner, std::uint64_t place) -> std::unique_ptr<EnvGroup> {
             return std::make_unique<StickyGroup>(std::move(inner), probability, place);
-          }};
+          },
+          .stacks_of = same_stacks};
 }
 
 }  // namespace tandem::rl

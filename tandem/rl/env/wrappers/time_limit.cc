@@ -69,6 +69,7 @@ EnvWrapper time_limit(std::int64_t steps) {
           .around = [steps](std::unique_ptr<EnvGroup> inner, std::uint64_t /*place*/) -> std::unique_ptr<EnvGroup> {
             return std::make_unique<TimeLimitGroup>(std::move(inner), steps);
           },
+          .stacks_of = same_stacks,
           .needs_rows = true};
 }
 

@@ -175,7 +175,9 @@ WrapperChain::WrapperChain(const Spec& inner, const std::vector<std::string>& te
   if (!faults.empty()) throw ConfigError(std::move(faults));
   for (std::size_t i = 0; i < texts.size(); ++i) {
     try {
-      spec_ = wrappers_[i].spec_of(spec_);
+      const EnvWrapper& wrapper = wrappers_[i];
+      stacks_ = wrapper.stacks_of ? wrapper.stacks_of(spec_, std::move(stacks_)) : FrameStacks();
+      spec_ = wrapper.spec_of(spec_);
       check_spec(spec_);
     } catch (const ConfigError& error) {
       throw ConfigError(concat(texts[i], i == 0 ? "" : concat(", behind ", texts[i - 1]), ": ", error.what()));

@@ -48,6 +48,8 @@ class WrapperChain {
   [[nodiscard]] const Spec& inner_spec() const { return inner_spec_; }
   /// What wrapped groups show and take.
   [[nodiscard]] const Spec& spec() const { return spec_; }
+  /// The stacks of frames among what they show. Those that the environment itself makes are not known.
+  [[nodiscard]] const FrameStacks& frame_stacks() const { return stacks_; }
   /// The text of the first wrapper that needs an inner group that steps by rows; empty for none.
   [[nodiscard]] const std::string& first_by_row() const { return first_by_row_; }
   /// A group of so many environments. Throws what `make_inner` throws.
@@ -56,6 +58,7 @@ class WrapperChain {
  private:
   std::vector<EnvWrapper> wrappers_;
   Spec inner_spec_, spec_;
+  FrameStacks stacks_;
   std::string first_by_row_;
 };
 

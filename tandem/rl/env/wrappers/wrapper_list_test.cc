@@ -70,5 +70,23 @@ TEST(WrapperListTest, EveryWrapperIsListedWithAHelp) {
   for (const WrapperInfo& wrapper : known_wrappers()) EXPECT_FALSE(wrapper.help.empty()) << wrapper.name;
 }
 
+// Only a wrapper that leaves observations as they are, and the steps that they are of, keeps the stacks within it.
+TEST(WrapperListTest, StacksOfFramesAreToldWhereTheyCanBeReliedOn) {
+  const auto stacks = [](const std::vector<std::string>& texts) {
+    return WrapperChain(EnvRegistry::native().spec("Pendulum-v1"), texts).frame_stacks();
+  };
+  EXPECT_TRUE(stacks({}).empty());
+  EXPECT_TRUE(stacks({"reward_clip=sign"}).empty());
+  const FrameStacks four{{.frames = 4, .padding = StackPadding::kFirst}};
+  EXPECT_EQ(stacks({"frame_stack=4"}), four);
+  EXPECT_EQ(stacks({"frame_skip=2", "frame_stack=4", "sticky_actions=0.1", "rescale_action", "time_limit=50",
+                    "reward_scale=0.5", "reward_clip=sign"}),
+            four);
+  EXPECT_EQ(stacks({"frame_stack=4", "frame_stack=3:zero"}),
+            (FrameStacks{{.frames = 3, .padding = StackPadding::kZero}}));
+  EXPECT_TRUE(stacks({"frame_stack=4", "frame_skip=2"}).empty());
+  EXPECT_TRUE(stacks({"frame_stack=4", "flatten"}).empty());
+}
+
 }  // namespace
 }  // namespace tandem::rl
