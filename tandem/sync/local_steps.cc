@@ -12,7 +12,7 @@
 // Plan: step() counts and lets the exchange do what is due. An error that says that others are lost leads to
 // go_on_without(): the world is thrown away, those that are left meet, open a new one and enter the exchange with it;
 // then the call is made again. Someone who waits to be let in is told to all in the meeting of an exchange, so that all
-// meet after it.
+// meet after it: those in step(), and those that wait in agree() or finish(), which end the exchange in the same way.
 namespace tandem::sync {
 namespace {
 
@@ -100,8 +100,12 @@ void LocalSteps::step(double rows) {
   exchange_->count_step(rows);
   if (elastic_) exchange_->ask(elastic_->rendezvous().someone_waits());
   surviving([this] { exchange_->exchange_due(limits()); });
+  let_in_who_waits();
+}
+
+// All have ended the exchange before the first of them leaves the group, so that nobody loses what it did.
+void LocalSteps::let_in_who_waits() {
   if (!exchange_->asked()) return;
-  // All have ended the exchange before the first of them leaves the group, so that nobody loses what it did.
   surviving([this] {
     if (!exchange_->asked()) return;  // they have met anew meanwhile
     exchange_->finish(limits());
@@ -110,27 +114,41 @@ void LocalSteps::step(double rows) {
   if (exchange_->asked()) go_on_without("");
 }
 
+template <typename Call>
+void LocalSteps::until_done(const Call& call) {
+  for (bool is_done = false; !is_done;) {
+    surviving([&] { is_done = call(); });
+    let_in_who_waits();
+  }
+}
+
 void LocalSteps::agree() {
-  surviving([this] { exchange_->agree(limits()); });
+  until_done([this] { return exchange_->try_agree(limits()); });
 }
 
 void LocalSteps::finish() {
-  surviving([this] { exchange_->leave({.deadline = Deadline::after(ranks_.patience), .stop = {}}); });
+  until_done([this] { return exchange_->try_leave({.deadline = Deadline::after(ranks_.patience), .stop = {}}); });
   if (elastic_) elastic_->rendezvous().close();
   has_finished_ = true;
+}
+
+// Ranks that lose each other again and again would do so for ever. A rank in finish() makes no steps, but takes part in
+// exchanges.
+void LocalSteps::count_meeting() {
+  const std::int64_t done = exchange_ ? exchange_->steps() + exchange_->over() : -1;
+  fruitless_ = done > met_at_ ? 0 : fruitless_ + 1;
+  met_at_ = done;
+  if (fruitless_ > kMostFruitless) {
+    throw RunError(concat("the ranks have met ", fruitless_, " times without a step between, and lost each other ",
+                          "again: likely the network between them does not hold"));
+  }
 }
 
 // Until those that are there have entered the exchange together.
 void LocalSteps::go_on_without(const std::string& why) {
   if (!why.empty()) say(concat("the ranks meet anew: ", first_line(why)));
-  const std::int64_t steps = exchange_ ? exchange_->steps() : -1;
-  fruitless_ = steps > met_at_ ? 0 : fruitless_ + 1;
-  met_at_ = steps;
-  if (fruitless_ > kMostFruitless) {
-    throw RunError(concat("the ranks have met ", fruitless_, " times at step ", steps,
-                          " and lost each other again: ", "likely the network between them does not hold"));
-  }
   for (;;) {
+    count_meeting();
     if (world_.group) world_.group->abort("the ranks meet anew");
     if (!first_store_) first_store_ = std::move(world_.store);
     std::optional<comm::World> next = meet();
@@ -155,6 +173,7 @@ std::optional<comm::World> LocalSteps::meet() {
     const std::optional<comm::Round> round =
         elastic_->next_round({.deadline = Deadline::after(enters ? ranks_.patience : ranks_.late), .stop = {}});
     if (!round) throw RunError("the others have finished without this rank: its parameters are not the run's last");
+    if (!round->lost.empty()) fruitless_ = 0;  // without them the next world may hold
     if (!enters) {
       for (const comm::Round::Loss& loss : round->lost) say(concat("rank ", loss.who.rank, " is lost: ", loss.how));
       for (const comm::Life& who : round->joined) say(concat("rank ", who.rank, " joins"));
@@ -170,7 +189,7 @@ std::optional<comm::World> LocalSteps::meet() {
 }
 
 void LocalSteps::enter(LocalExchange::Knows knows) {
-  const Limits patient{.deadline = Deadline::after(ranks_.late), .stop = {}};
+  const Limits patient{.deadline = Deadline::after(ranks_.patience), .stop = {}};
   require_same_options(options_, *world_.group, patient);
   require_same_model(*replica_, *world_.group, patient);
   if (!exchange_) exchange_ = std::make_unique<LocalExchange>(*replica_, *world_.group, options_);

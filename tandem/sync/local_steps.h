@@ -56,8 +56,9 @@ namespace tandem::sync {
 struct LocalRanks {
   comm::LauncherEnvironment me = comm::launcher_environment();
   comm::WorldOptions world = {};
-  Clock::duration late = std::chrono::minutes(1);         // the longest wait for a rank at an exchange
-  Clock::duration patience = std::chrono::minutes(5);     // for all ranks at the begin, and where none may be missing
+  Clock::duration late = std::chrono::minutes(1);  // the longest wait for a rank at an exchange
+  // For all ranks at the begin, to let a rank in, for each exchange in finish(), and where none may be missing.
+  Clock::duration patience = std::chrono::minutes(5);
   std::function<void(const std::string& line)> say = {};  // is told who is lost and who joins
 };
 
@@ -97,6 +98,11 @@ class LocalSteps {
   // Makes a call of the exchange, again and again while ranks are lost in it.
   template <typename Call>
   void surviving(const Call& call);
+  // Makes a call of one meeting, with limits of its own, until it is done. Who waits is let in between two of them.
+  template <typename Call>
+  void until_done(const Call& call);
+  void let_in_who_waits();
+  void count_meeting();
   [[nodiscard]] Limits limits() const;
   void say(const std::string& line) const;
 
@@ -107,8 +113,8 @@ class LocalSteps {
   comm::World world_;
   std::unique_ptr<Replica> replica_;
   std::unique_ptr<LocalExchange> exchange_;
-  std::int64_t met_at_ = -1;  // steps at the last meeting
-  int fruitless_ = 0;         // meetings in a row without a step between
+  std::int64_t met_at_ = -1;  // steps and exchanges at the last meeting
+  int fruitless_ = 0;         // meetings in a row without a step or an exchange between
   const comm::UnderWay under_way_;
   bool has_finished_ = false;
   bool is_late_ = false;  // the others have gone on without it, and it has not come back yet

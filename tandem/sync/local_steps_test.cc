@@ -11,7 +11,14 @@
 #include <thread>
 
 #include "tandem/base/error.h"
+#include "tandem/base/fault_point.h"
+#include "tandem/base/testing/armed_fault.h"
+#include "tandem/base/testing/eventually.h"
+#include "tandem/base/text.h"
+#include "tandem/comm/store/obituary.h"
+#include "tandem/comm/store/rendezvous.h"
 #include "tandem/comm/store/run_store.h"
+#include "tandem/concurrency/testing/within.h"
 #include "tandem/model/state_hash.h"
 
 namespace tandem::sync {
@@ -20,6 +27,8 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+
+constexpr const char* kRun = "local-steps-test";
 
 // What a rank of a test does with its LocalSteps, and what it was told.
 struct LocalRank {
@@ -42,10 +51,11 @@ class LocalStepsTest : public ::testing::Test {
                 .local_rank = mine.rank,
                 .master = {"127.0.0.1", store_.place.endpoint.port},
                 .launcher_hosts_store = true,
-                .run_id = "local-steps-test",
+                .run_id = kRun,
                 .rank_restarts = mine.restarts};
     ranks.world.backend = comm::Backend::kTcp;
     ranks.late = late_;
+    ranks.patience = patience_;
     ranks.say = [&mine](const std::string& line) { mine.said += line + "\n"; };
     try {
       const auto net = std::make_shared<torch::nn::LinearImpl>(6, 1);
@@ -66,8 +76,14 @@ class LocalStepsTest : public ::testing::Test {
     }
   }
 
+  // Rank 1 ends in the midst of its steps; another life of it begins when the others have gone on, and joins. Rank 0
+  // makes no more than so many steps, the others go on until the newcomer is there; each then calls `end`.
+  void join_in_place_of_rank_1(std::int64_t most_of_rank_0, const std::function<void(LocalSteps&)>& end) const;
+  // A newcomer that is there in each meeting, but in no world, as far as the others can see.
+  void meet_but_open_no_world() const;
+
   LocalStepsOptions options_{.every = 4};
-  Clock::duration late_ = 30s;
+  Clock::duration late_ = 30s, patience_ = 5min;
 
  private:
   const comm::HostedStore store_ = comm::host_store({});
@@ -96,37 +112,45 @@ TEST_F(LocalStepsTest, AllEndWithTheMeanOfTheirParameters) {
   }
 }
 
-// Rank 1 ends in the midst of its steps; another life of it begins when the others have gone on, and joins.
-TEST_F(LocalStepsTest, ARankThatEndsIsMissedAndAnotherLifeOfItJoins) {
+void LocalStepsTest::join_in_place_of_rank_1(std::int64_t most_of_rank_0,
+                                             const std::function<void(LocalSteps&)>& end) const {
+  constexpr std::int64_t kMost = 20'000;
   LocalRank first{.rank = 0}, last{.rank = 2}, lost{.rank = 1}, again{.rank = 1, .restarts = 1};
-  std::atomic<bool> has_ended = false, has_joined = false;
-  const auto until_joined = [&](LocalRank&, LocalSteps& local, const auto& step) {
-    while (!(has_joined && local.size() == 3 && local.steps() % 4 == 0) && local.steps() < 2000) {
+  std::atomic<bool> have_gone_on = false, has_joined = false;
+  const auto until_joined = [&](LocalSteps& local, const auto& step, std::int64_t most) {
+    while (!(has_joined && local.size() == 3 && local.steps() % 4 == 0) && local.steps() < most) {
       step();
+      if (local.size() == 2 && !have_gone_on.exchange(true)) have_gone_on.notify_all();
       std::this_thread::sleep_for(1ms);
     }
-    EXPECT_LT(local.steps(), 2000);
-    local.finish();
+    EXPECT_LT(local.steps(), kMost);
+    end(local);
   };
   {
     std::vector<std::jthread> threads;
-    threads.emplace_back([&] { run_rank(first, until_joined); });
-    threads.emplace_back([&] { run_rank(last, until_joined); });
+    threads.emplace_back([&] {
+      run_rank(first,
+               [&](LocalRank&, LocalSteps& local, const auto& step) { until_joined(local, step, most_of_rank_0); });
+    });
+    threads.emplace_back([&] {
+      run_rank(last, [&](LocalRank&, LocalSteps& local, const auto& step) { until_joined(local, step, kMost); });
+      if (!have_gone_on.exchange(true)) have_gone_on.notify_all();  // a failure
+    });
     threads.emplace_back([&] {
       run_rank(lost, [&](LocalRank&, LocalSteps&, const auto& step) {
         for (int i = 0; i < 7; ++i) step();
         throw RunError("the rank's loader failed");
       });
-      has_ended = true;
-      has_ended.notify_all();
     });
     threads.emplace_back([&] {
-      has_ended.wait(false);
+      have_gone_on.wait(false);
       run_rank(again, [&](LocalRank& mine, LocalSteps& local, const auto& step) {
-        EXPECT_GE(mine.began_at, 4);
+        // It begins where those are that make steps.
+        EXPECT_GE(mine.began_at, 8);
+        EXPECT_EQ(mine.began_at % 4, 0);
         step();
         has_joined = true;
-        until_joined(mine, local, step);
+        until_joined(local, step, kMost);
       });
     });
   }
@@ -136,6 +160,22 @@ TEST_F(LocalStepsTest, ARankThatEndsIsMissedAndAnotherLifeOfItJoins) {
     EXPECT_THAT(rank->said, AllOf(HasSubstr("rank 1 is lost"), HasSubstr("rank 1 joins")));
   EXPECT_EQ(last.hash, first.hash);
   EXPECT_EQ(again.hash, first.hash);
+}
+
+TEST_F(LocalStepsTest, ARankThatEndsIsMissedAndAnotherLifeOfItJoins) {
+  join_in_place_of_rank_1(20'000, [](LocalSteps& local) { local.finish(); });
+}
+
+// Who waits for the others takes part when these let a newcomer in.
+TEST_F(LocalStepsTest, ARankJoinsWhileAnotherWaitsInFinish) {
+  join_in_place_of_rank_1(2, [](LocalSteps& local) { local.finish(); });
+}
+
+TEST_F(LocalStepsTest, ARankJoinsWhileAnotherWaitsInAgree) {
+  join_in_place_of_rank_1(2, [](LocalSteps& local) {
+    local.agree();
+    local.finish();
+  });
 }
 
 TEST_F(LocalStepsTest, ARankThatIsLateIsLeftOutAndComesBack) {
@@ -168,6 +208,104 @@ TEST_F(LocalStepsTest, ARankThatIsLateIsLeftOutAndComesBack) {
   }
   EXPECT_THAT(ranks[0].said, AllOf(HasSubstr("rank 2 is lost"), HasSubstr("rank 2 joins")));
   EXPECT_THAT(ranks[2].said, HasSubstr("was late, and the others have gone on; comes back with their parameters"));
+}
+
+// Rank 0 waits far longer than for a single exchange.
+TEST_F(LocalStepsTest, FinishWaitsForEachExchangeAnew) {
+  patience_ = 2s;
+  std::vector<LocalRank> ranks{{.rank = 0}, {.rank = 1}, {.rank = 2}};
+  {
+    std::vector<std::jthread> threads;
+    for (LocalRank& rank : ranks) {
+      threads.emplace_back([&] {
+        run_rank(rank, [](LocalRank& mine, LocalSteps& local, const auto& step) {
+          while (local.steps() < (mine.rank == 0 ? 1 : 50)) {
+            step();
+            std::this_thread::sleep_for(60ms);
+          }
+          local.finish();
+        });
+      });
+    }
+  }
+  for (const LocalRank& rank : ranks) {
+    EXPECT_EQ(rank.failed, "");
+    EXPECT_EQ(rank.said, "");
+    EXPECT_EQ(rank.hash, ranks[0].hash);
+  }
+}
+
+// One of the two that are left is held up between their world and their first exchange in it.
+TEST_F(LocalStepsTest, RanksThatMeetAnewWaitLongerThanAtAnExchange) {
+  late_ = 1s;
+  std::vector<LocalRank> ranks{{.rank = 0}, {.rank = 1}, {.rank = 2}};
+  {
+    std::vector<std::jthread> threads;
+    const ArmedFault holds_up({.point = "world.met", .passage = 4, .kind = FaultKind::kHang});
+    for (LocalRank& rank : ranks) {
+      threads.emplace_back([&] {
+        run_rank(rank, [](LocalRank& mine, LocalSteps& local, const auto& step) {
+          for (int i = 0; i < 2; ++i) step();
+          if (mine.rank == 1) throw RunError("the rank's loader failed");
+          while (local.steps() < 10) step();
+          local.finish();
+        });
+      });
+    }
+    EXPECT_TRUE(eventually([] { return hanging_at_faults() == 1; }));
+    std::this_thread::sleep_for(2 * late_);
+  }
+  const std::string anew = "the ranks meet anew";
+  for (const LocalRank* rank : {&ranks[0], &ranks[2]}) {
+    EXPECT_EQ(rank->failed, "");
+    EXPECT_THAT(rank->said, HasSubstr(anew));
+    EXPECT_EQ(rank->said.find(anew), rank->said.rfind(anew)) << rank->said;
+    EXPECT_EQ(rank->hash, ranks[0].hash);
+  }
+}
+
+void LocalStepsTest::meet_but_open_no_world() const {
+  constexpr int kMostRounds = 20;
+  const auto store = [this] { return comm::connect_to_store(store_.place, within(30s)); };
+  comm::Rendezvous rendezvous([&](const std::stop_token&) { return comm::rendezvous_part(*store(), kRun, 0); },
+                              {.rank = 3, .restarts = 1});
+  try {
+    std::optional<comm::Round> round = rendezvous.join(within(60s));
+    for (int i = 0; i < kMostRounds && round; ++i) {
+      const std::string world = comm::run_part(concat(kRun, "/round-", round->number), 0, 0);
+      comm::write_obituary(*store()->part(world), round->mine, "was never there");
+      round = rendezvous.meet(within(60s));
+    }
+  } catch (const RunError&) {
+    return;  // the others have given up
+  }
+}
+
+TEST_F(LocalStepsTest, RanksThatLoseEachOtherAgainAndAgainGiveUp) {
+  std::vector<LocalRank> ranks{{.rank = 0}, {.rank = 1}, {.rank = 2}};
+  std::atomic<bool> has_ended = false;
+  {
+    std::vector<std::jthread> threads;
+    for (LocalRank& rank : ranks) {
+      threads.emplace_back([&] {
+        run_rank(rank, [&](LocalRank&, LocalSteps& local, const auto& step) {
+          while (!has_ended) {
+            step();
+            std::this_thread::sleep_for(1ms);
+          }
+          local.finish();
+        });
+      });
+    }
+    threads.emplace_back([&] {
+      meet_but_open_no_world();
+      has_ended = true;
+    });
+  }
+  for (const LocalRank& rank : ranks) {
+    EXPECT_THAT(rank.said, HasSubstr("round 1 came to nothing: rank 3 of 4 ended (was never there)"));
+    EXPECT_THAT(rank.failed, HasSubstr("have met 6 times without a step between, and lost each other again"));
+  }
 }
 
 TEST_F(LocalStepsTest, RanksWithOtherOptionsAreRefused) {

@@ -141,19 +141,20 @@ void LocalExchange::exchange_due(const Limits& limits) {
 }
 
 // A replica that waits here is at the same exchange as the others: each is begun by all.
-void LocalExchange::come_together(Call call, const Limits& limits) {
-  if (is_alone_) return;
+bool LocalExchange::come_together(Call call, const Limits& limits) {
+  if (is_alone_) return true;
   const Span span("exchange");
-  for (;;) {
-    finish(limits);
-    const Meeting meeting = meet(call, limits);
-    if (meeting.has(Call::kStep)) {
-      start(meeting, limits);
-      continue;
-    }
-    conclude(meeting, limits);
-    if (call != Call::kLeave || meeting.all(Call::kLeave)) return;
+  finish(limits);
+  const Meeting meeting = meet(call, limits);
+  if (meeting.has(Call::kStep)) {
+    start(meeting, limits);
+    return false;
   }
+  conclude(meeting, limits);
+  if (call != Call::kLeave) return true;
+  if (!meeting.all(Call::kLeave)) return false;
+  asked_ = false;  // the run is over
+  return true;
 }
 
 // The share of a replica is that of its rows.
@@ -323,7 +324,8 @@ void LocalExchange::enter(comm::Group& group, Knows knows, const Limits& limits)
   bool differ = false;
   for (std::size_t at = mine.size(); at < all.size(); at += mine.size()) {
     differ = differ || all[at] != all[0];
-    if (all[at] > all[newest]) newest = at;
+    // Among equals the one that is furthest towards the next exchange: another may wait for it in agree() or leave().
+    if (all[at] > all[newest] || (all[at] == all[newest] && all[at + 1] > all[newest + 1])) newest = at;
   }
   if (all[newest] < 0)
     throw RunError("the ranks that knew the run's parameters are gone; go on from the last checkpoint");

@@ -55,12 +55,22 @@ class LocalExchange {
   void exchange_due(const Limits& limits);
   /// Returns when all others have called agree(), settle() or leave(): all parameters are exchanged, in full, and
   /// buffers become means by rows, those that are not floating replica 0's. A no-op where nobody has made a step since.
-  void agree(const Limits& limits) { come_together(Call::kAgree, limits); }
+  void agree(const Limits& limits) {
+    while (!try_agree(limits)) continue;
+  }
   /// The same; and the optimizer's moments become means by the rows since the last time, step counts those of the
   /// replica that has most.
-  void settle(const Limits& limits) { come_together(Call::kSettle, limits); }
+  void settle(const Limits& limits) {
+    while (!come_together(Call::kSettle, limits)) continue;
+  }
   /// Takes part in the others' exchanges until all have left, and agrees with them.
-  void leave(const Limits& limits) { come_together(Call::kLeave, limits); }
+  void leave(const Limits& limits) {
+    while (!try_leave(limits)) continue;
+  }
+  /// agree() and leave() in single meetings, each until its own `limits`. False: the replica has taken part in the
+  /// others' exchange, or agreed with those that have not left; the caller lets in who asked, and calls again.
+  [[nodiscard]] bool try_agree(const Limits& limits) { return come_together(Call::kAgree, limits); }
+  [[nodiscard]] bool try_leave(const Limits& limits) { return come_together(Call::kLeave, limits); }
 
   /// From now on the exchanges are between the members of `group`: some of those before, and perhaps newcomers, who say
   /// kNothing. Who knows of the newest exchange keeps its own parameters; all others take the agreed ones from there,
@@ -71,8 +81,11 @@ class LocalExchange {
   void finish(const Limits& limits);
   /// Steps of the run: since begin(), as the replica counts them that knew of the newest exchange at enter().
   [[nodiscard]] std::int64_t steps() const { return run_steps_; }
+  /// Exchanges and agreements of the run that are over.
+  [[nodiscard]] std::int64_t over() const { return over_; }
 
-  /// Told to all in each meeting; asked() says whether anybody told it in the last one.
+  /// Told to all in each meeting; asked() says whether anybody told it in the last one. After a meeting in which all
+  /// have left, nobody has asked.
   void ask(bool wish) { wishes_ = wish; }
   [[nodiscard]] bool asked() const { return asked_; }
 
@@ -106,7 +119,8 @@ class LocalExchange {
   void cut(std::size_t buffer);
   [[nodiscard]] std::int64_t next_due() const { return (begun_ + 1) * options_.every / options_.fragments; }
   [[nodiscard]] Meeting meet(Call mine, const Limits& limits);
-  void come_together(Call call, const Limits& limits);
+  // One meeting. Whether the call is done.
+  [[nodiscard]] bool come_together(Call call, const Limits& limits);
   // One exchange, which finish() ends.
   void start(const Meeting& meeting, const Limits& limits);
   void undo_start();
