@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import subprocess
 import sys
 from pathlib import Path
 
@@ -205,3 +206,20 @@ def test_where_others_may_write_code_runs_for_the_process_that_named_it(small, t
     assert len(tandem.load(again).evaluate(2).returns) == 2
     with pytest.raises(tandem.ConfigError, match="may be written by everybody"):
         tandem.load(pickle.loads(pickle.dumps(again)))
+
+
+def test_a_run_of_a_class_of_a_script_goes_on_when_the_script_runs_again(small, tmp_path):
+    """The class is part of the text, with bytes that differ from process to process."""
+    script = tmp_path / "again.py"
+    whole = Path(__file__).read_text()
+    corridor = whole[whole.index("class Corridor") : whole.index("def test_a_function_makes")]
+    given = {**small, "run_dir": str(small["run_dir"]), "resume": "auto"}
+    del given["env"]
+    script.write_text(
+        "import gymnasium, numpy as np, os, sys, tandem\n\n\n" + corridor + "given = " + repr(given) + "\n"
+        "given['total_steps'] = int(sys.argv[1])\n"
+        "print(tandem.train(env=lambda: Corridor(length=5), **given).summary['env_steps'])\n"
+    )
+    for steps in (512, 1024):
+        done = subprocess.run([sys.executable, script, str(steps)], capture_output=True, text=True, timeout=200)
+        assert done.stdout.split()[-1:] == [str(steps)], done.stderr

@@ -4,6 +4,7 @@
 // collected on the way and thrown together at the end, so that a user mends all of them at once.
 #include "tandem/app/config/configuration.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "tandem/app/config/auto_devices.h"
@@ -24,6 +25,16 @@ void append(std::vector<std::string>& faults, std::vector<std::string> more) {
 std::string text_in(const OptionTable& was, const std::string& key) {
   const Option* option = was.find(key);
   return option != nullptr ? option->text() : "no value of its own";
+}
+
+// A function of Python's is a text (python/tandem/own_env.py) whose bytes differ from process to process. The one that
+// is given now counts, as of other code that is named.
+void take_own_env(const TrainOptions& now, TrainOptions& before) {
+  if (now.env != "gymnasium:tandem.own_env:Own-v0") return;
+  const auto is_function = [](const std::string& option) { return option.starts_with("own_env="); };
+  const auto its = std::ranges::find_if(now.env_options, is_function);
+  const auto then = std::ranges::find_if(before.env_options, is_function);
+  if (its != now.env_options.end() && then != before.env_options.end()) *then = *its;
 }
 
 // One use each: configure() calls the functions in the order of the plan and ends with finish().
@@ -88,6 +99,7 @@ class Assembly {
   // Adds a fault for each setting of Lifetime::kRun that differs from the one that the run began with.
   void compare_with(const std::filesystem::path& recorded) {
     TrainOptions before = read_recorded(recorded);
+    take_own_env(options_, before);
     // Values are compared as texts, which are equal just when the values are.
     const OptionTable was = option_table(before);
     resolve_counts_of_rank();
@@ -366,6 +378,7 @@ Configuration configure(const ConfigSources& sources, const Surroundings& surrou
 std::vector<std::string> changed_since(std::string_view recorded, const TrainOptions& now, const std::string& place,
                                        const std::string& maker) {
   TrainOptions before = read_recorded(recorded, maker), after = now;
+  take_own_env(after, before);
   const OptionTable was = option_table(before), is = option_table(after);
   std::vector<std::string> changes;
   for (const auto& option : is.options()) {
