@@ -24,8 +24,10 @@
 #include "tandem/app/train/recorded_plugins.h"
 #include "tandem/app/train/run_checkpoint.h"
 #include "tandem/base/clock.h"
+#include "tandem/base/error.h"
 #include "tandem/base/mutex.h"
 #include "tandem/base/philox.h"
+#include "tandem/rl/algo/run_parts.h"
 #include "tandem/rl/policy/actor/actor.h"
 #include "tandem/rl/rollout/agent_rows.h"
 
@@ -48,16 +50,19 @@ class LoadedPolicy {
                const std::optional<std::string>& python, std::uint64_t seed)
       : seed_(seed) {
     const nb::gil_scoped_release released;
-    checkpoint_.emplace(app::find_checkpoint(source));
-    options_ = app::options_of(*checkpoint_);
     app::NamedCode named;
     named.plugins.assign(plugins.begin(), plugins.end());
     if (python) named.python = *python;
-    known_ = app::environments_of_record(environments(), app::record_of(*checkpoint_, options_, "eval", source), named);
-    trained_ = app::load_policy(*checkpoint_, options_, known_, name);
-    const rl::PolicyMap map = app::policies_of(options_, known_);
-    const auto its = std::ranges::find(map, name, &rl::MappedPolicy::name);
-    spec_ = (its == map.end() ? map.front() : *its).spec;
+    for (;;) {
+      checkpoint_.emplace(app::find_checkpoint(source));
+      try {
+        read(source, name, named);
+        return;
+      } catch (const CheckpointError&) {
+        // A run that trains has removed it; there is a newer one then, or find_checkpoint() says that there is none.
+        if (std::filesystem::exists(checkpoint_->folder())) throw;
+      }
+    }
   }
 
   [[nodiscard]] nb::dict spec() const { return spec_dict(spec_); }
@@ -101,7 +106,7 @@ class LoadedPolicy {
     {
       const nb::gil_scoped_release released;
       Deadline next = Deadline::after(kSignalLook);
-      its = app::evaluate(app::parts_of(*checkpoint_), options_, known_,
+      its = app::evaluate([this](const std::string& part) { return learner::part_of(parts_, part); }, options_, known_,
                           {.acting = is_deterministic ? rl::Acting::kMode : rl::Acting::kSample,
                            .episodes = episodes,
                            .seed = seed,
@@ -119,6 +124,22 @@ class LoadedPolicy {
   }
 
  private:
+  // All that acting and evaluate() need: the checkpoint may be gone tomorrow.
+  void read(const std::string& source, const std::string& name, const app::NamedCode& named) {
+    options_ = app::options_of(*checkpoint_);
+    known_ = app::environments_of_record(environments(), app::record_of(*checkpoint_, options_, "eval", source), named);
+    trained_ = app::load_policy(*checkpoint_, options_, known_, name);
+    const rl::PolicyMap map = app::policies_of(options_, known_);
+    const auto its = std::ranges::find(map, name, &rl::MappedPolicy::name);
+    spec_ = (its == map.end() ? map.front() : *its).spec;
+    parts_.clear();
+    for (const rl::MappedPolicy& policy : map) {
+      const rl::PolicyNames names(policy.name);
+      for (const std::string& part : {names.part, names.normalizers})
+        parts_.emplace_back(part, checkpoint_->read_part(part).tensors);
+    }
+  }
+
   static constexpr std::chrono::milliseconds kSignalLook{100};
   static constexpr std::size_t kMostDesks = 8;
 
@@ -171,6 +192,7 @@ class LoadedPolicy {
   }
 
   std::optional<model::Checkpoint> checkpoint_;
+  learner::StateParts parts_;
   app::TrainOptions options_;
   rl::EnvRegistry known_;
   app::TrainedPolicy trained_{nullptr, rl::Normalizers({}, {})};

@@ -66,6 +66,14 @@ def test_a_callback_that_is_no_function_is_refused_before_anything_begins(small)
     assert not small["run_dir"].exists()
 
 
+def test_a_policy_can_be_played_when_its_checkpoint_is_gone(small):
+    policies = []
+    small["checkpoint"] = {"keep_last": 1, "every_updates": 1}
+    run = tandem.train(**small, on_checkpoint=lambda saved: policies.append(tandem.load(saved["folder"])))
+    assert len(policies) == 8 and len(list((run.folder / "checkpoints").iterdir())) < 8
+    assert all(tandem.evaluate(policy, episodes=2).mean >= 8 for policy in policies)
+
+
 def test_a_checkpoint_can_be_played_while_the_run_goes_on(small, tmp_path):
     plain = tandem.train(**small)
     small["run_dir"] = tmp_path / "played"
