@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "tandem/base/summation_tree.h"
+#include "tandem/comm/listening.h"
 #include "tandem/comm/owned_parts.h"
 #include "tandem/concurrency/limits.h"
 #include "tandem/net/sockets.h"
@@ -127,14 +128,14 @@ class Group {
 
   /// Registers `listener`, which is called once with the reason when a failure closes the group, or now if a failure
   /// has closed it already. The call comes on any thread, also on one that is in abort(), and whatever this member does
-  /// meanwhile; the listener must not wait. A member has one listener: a new one replaces it, and an empty one removes
-  /// it. The earlier listener is not running any more when this returns.
-  virtual void on_close(std::function<void(const std::string& why)> listener) = 0;
+  /// meanwhile; the listener must not wait. A member may have several, which are called in the order of registration.
+  [[nodiscard]] virtual Listening on_close(std::function<void(const std::string& why)> listener) = 0;
 
   /// Registers `listener`, which is called whenever another member's deadline has passed while that member waits for
   /// this one and its Limits::answer leaves time for an answer. If this member only waits itself, in another group, the
   /// listener lets that wait expire; the resulting error names the member that keeps all waiting. The call comes on any
-  /// thread; the listener must not wait. It is replaced and removed as that of on_close().
+  /// thread; the listener must not wait. A member has one such listener: a new one replaces it, and an empty one
+  /// removes it. The earlier listener is not running any more when this returns.
   virtual void on_question(std::function<void()> listener) = 0;
 
  protected:

@@ -102,7 +102,9 @@ class HostMember final : public Group {
   bool abort(const std::string& why) override { return member_.abort(why); }
   bool fail(const std::string& why) override { return member_.fail(why); }
   void expire() override { member_.expire(); }
-  void on_close(std::function<void(const std::string&)> listener) override { listeners_.on_close(std::move(listener)); }
+  [[nodiscard]] Listening on_close(std::function<void(const std::string&)> listener) override {
+    return listeners_.on_close(std::move(listener));
+  }
   void on_question(std::function<void()> listener) override { listeners_.on_question(std::move(listener)); }
 
  protected:

@@ -138,7 +138,9 @@ class LayeredMember final : public Group {
   bool abort(const std::string& why) override { return layers_.abort(why); }
   bool fail(const std::string& why) override { return layers_.fail(why); }
   void expire() override { layers_.expire(); }
-  void on_close(std::function<void(const std::string&)> listener) override { layers_.on_close(std::move(listener)); }
+  [[nodiscard]] Listening on_close(std::function<void(const std::string&)> listener) override {
+    return layers_.on_close(std::move(listener));
+  }
   void on_question(std::function<void()> listener) override { layers_.on_question(std::move(listener)); }
 
  protected:

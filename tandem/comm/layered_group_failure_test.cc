@@ -168,23 +168,18 @@ class LonelyGroup final : public ForwardingGroup {
  public:
   explicit LonelyGroup(const shm::Voice& voice)
       : ForwardingGroup(std::move(make_local_group(1).front())), voice_(voice) {
-    ForwardingGroup::on_close([this](const std::string&) { closed_.request_stop(); });
+    closing_ = ForwardingGroup::on_close([this](const std::string&) { closed_.request_stop(); });
   }
   void barrier(const Limits&) override {
     voice_.say("waits outside; ");
     pause(24h, {.deadline = Deadline::infinite(), .stop = closed_.get_token()});
     ForwardingGroup::barrier(within(60s));
   }
-  void on_close(std::function<void(const std::string&)> listener) override {
-    ForwardingGroup::on_close([this, listener = std::move(listener)](const std::string& why) {
-      closed_.request_stop();
-      if (listener) listener(why);
-    });
-  }
 
  private:
   const shm::Voice& voice_;
   std::stop_source closed_;
+  Listening closing_;
 };
 
 // Two processes of one host, which are ranks 4 and 5 of a run; the first of them leads.

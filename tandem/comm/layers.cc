@@ -51,10 +51,7 @@ Layers::Layers(std::unique_ptr<Group> inner, std::shared_ptr<Group> outer, int l
 
 Layers::~Layers() {
   inner_->on_question({});
-  inner_->on_close({});
-  if (!leads()) return;
-  outer_->on_question({});
-  outer_->on_close({});
+  if (leads()) outer_->on_question({});
 }
 
 void Layers::set_sizes(InnerSizes sizes, int mine) {
@@ -66,14 +63,16 @@ void Layers::set_sizes(InnerSizes sizes, int mine) {
 // Called twice, since the prefixes of messages change when the sizes are known. Only the leader listens to the outer
 // group: other members of its process may hold the same one.
 void Layers::register_listeners() {
-  inner_->on_close([this, before = prefix_of(Phase::kInside)](const std::string& why) {
+  inner_closing_ = {};
+  inner_closing_ = inner_->on_close([this, before = prefix_of(Phase::kInside)](const std::string& why) {
     if (outer_ != nullptr) outer_->abort(before + why);
     listeners_.close(before + why);
   });
   inner_->on_question([this] { on_question_inside(); });
   if (!leads()) return;
   outer_->on_question([this] { on_question_between(); });
-  outer_->on_close([this, before = prefix_of(Phase::kBetween)](const std::string& why) {
+  outer_closing_ = {};
+  outer_closing_ = outer_->on_close([this, before = prefix_of(Phase::kBetween)](const std::string& why) {
     inner_->abort(before + why);
     listeners_.close(before + why);
   });

@@ -103,7 +103,7 @@ class Layers {
   bool abort(const std::string& why);
   bool fail(const std::string& why);
   void expire();
-  void on_close(Listeners::OnClose listener) { listeners_.on_close(std::move(listener)); }
+  Listening on_close(Listeners::OnClose listener) { return listeners_.on_close(std::move(listener)); }
   void on_question(Listeners::OnQuestion listener) { listeners_.on_question(std::move(listener)); }
 
  private:
@@ -124,6 +124,7 @@ class Layers {
   int mine_ = 0;                               // the part that this member is in
   std::atomic<Phase> phase_{Phase::kNothing};  // written by the operating thread, read by listeners on any
   Listeners listeners_;  // registered by a layered group of which this one is an inner or the outer group
+  Listening inner_closing_, outer_closing_;
 };
 
 /// The thread that carries on the all_reduces of a layered group's member while the member's own thread does something

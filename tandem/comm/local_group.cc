@@ -93,8 +93,7 @@ class Exchange {
                                       : sleep_and_ask(me, ready, counter, value, limits);
       if (aborted_.load(std::memory_order_seq_cst)) throw_aborted();
       if (outcome == WaitOutcome::kDeadline) fail_deadline(counter, value, operation);
-      if (outcome == WaitOutcome::kStopped)
-        throw GroupAborted(concat(name_of(operation), ": stopped while waiting for the others"));
+      if (outcome == WaitOutcome::kStopped) fail_stopped(rank, counter, value, operation);
     }
   }
 
@@ -150,6 +149,12 @@ class Exchange {
       if (!reached(member(rank).*counter, value)) ranks.push_back(rank);
     }
     return ranks;
+  }
+
+  [[noreturn]] void fail_stopped(int rank, Counter counter, std::uint32_t value, Collective operation) {
+    abort(concat(name_of(operation), " #", value, ": replica ", rank, " waited for replica ",
+                 joined(missing(counter, value)), " of ", size(), " until it was asked to stop"));
+    throw_aborted();
   }
 
   [[noreturn]] void fail_deadline(Counter counter, std::uint32_t value, Collective operation) {
@@ -244,8 +249,8 @@ class LocalMember final : public Group {
 
   bool abort(const std::string& why) override { return exchange_->abort(why); }
   void expire() override { exchange_->expire(rank_); }
-  void on_close(std::function<void(const std::string&)> listener) override {
-    exchange_->listeners(rank_).on_close(std::move(listener));
+  [[nodiscard]] Listening on_close(std::function<void(const std::string&)> listener) override {
+    return exchange_->listeners(rank_).on_close(std::move(listener));
   }
   void on_question(std::function<void()> listener) override {
     exchange_->listeners(rank_).on_question(std::move(listener));

@@ -12,6 +12,7 @@
 #include "tandem/base/summation_tree.h"
 #include "tandem/comm/group_shard_sum.h"
 #include "tandem/comm/testing/group_laws.h"
+#include "tandem/comm/testing/layers_of_groups.h"
 #include "tandem/concurrency/testing/within.h"
 
 namespace tandem::comm {
@@ -150,6 +151,38 @@ TEST(LocalGroupTest, AbortEndsTheWaitOfEveryMemberAndTheGroup) {
     group.barrier(within(10s));
   });
   for (const std::string& outcome : outcomes) EXPECT_THAT(outcome, HasSubstr("replica 0 failed"));
+}
+
+TEST(LocalGroupTest, AStoppedWaitEndsTheWaitsOfTheOthers) {
+  std::stop_source stop;
+  const std::vector<std::string> outcomes = run_world(3, [&](Group& group) {
+    if (group.rank() == 2) {
+      stop.request_stop();
+      return wait_for_its_end(group);
+    }
+    group.barrier({.deadline = Deadline::after(60s), .stop = group.rank() == 0 ? stop.get_token() : std::stop_token()});
+  });
+  EXPECT_THAT(outcomes[0], AllOf(HasSubstr("barrier #1: replica 0 waited for replica "),
+                                 HasSubstr("2 of 3 until it was asked to stop")));
+  EXPECT_EQ(outcomes[1], outcomes[0]);
+}
+
+TEST(LocalGroupTest, EveryListenerHearsOfTheEndOnceUntilItsListeningEnds) {
+  const std::vector<std::unique_ptr<Group>> members = make_local_group(2);
+  std::string told;
+  const auto listener = [&told](const std::string& name) {
+    return [&told, name](const std::string& why) { told += name + " hears: " + why + "; "; };
+  };
+  const Listening first = members[1]->on_close(listener("the first"));
+  (void)members[1]->on_close(listener("one that listens no more"));
+  Listening third = members[1]->on_close(listener("the third"));
+  third = members[1]->on_close(listener("the third's successor"));
+  members[0]->abort("out of memory");
+  members[0]->abort("another reason");
+  const Listening late = members[1]->on_close(listener("a late one"));
+  EXPECT_EQ(told,
+            "the first hears: out of memory; the third's successor hears: out of memory; "
+            "a late one hears: out of memory; ");
 }
 
 TEST(GroupShardSumTest, EveryTopologyGivesTheBitsOfOneMember) {

@@ -108,13 +108,10 @@ class EndOfGroup {
   EndOfGroup(std::shared_ptr<Group> group, const std::stop_token& stop)
       : group_(std::move(group)), callers_(stop, [this] { either_.request_stop(); }) {
     if (!group_) return;
-    group_->on_close([this](const std::string&) {
+    closing_ = group_->on_close([this](const std::string&) {
       has_come_ = true;
       either_.request_stop();
     });
-  }
-  ~EndOfGroup() {
-    if (group_) group_->on_close({});
   }
   EndOfGroup(const EndOfGroup&) = delete;
   EndOfGroup& operator=(const EndOfGroup&) = delete;
@@ -127,6 +124,7 @@ class EndOfGroup {
   std::stop_source either_;
   std::atomic<bool> has_come_{false};
   std::stop_callback<std::function<void()>> callers_;
+  Listening closing_;
 };
 
 // Plan: exchange which rank posts for which units; map memory for all cells, shared with the ranks of this host; on the

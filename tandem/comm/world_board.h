@@ -23,9 +23,8 @@ struct BoardOptions {
 /// Collective: all ranks of `world` call it, with the same number of `units`; `mine` are the units that this rank posts
 /// for. Waits for all ranks, within `limits`. Throws ConfigError when two ranks post for the same unit or give
 /// different numbers of units, the errors of Store::get() and of shm::meet(), and that of the world's group when a
-/// failure closes it meanwhile. It uses the group's listener (Group::on_close()) until it returns. The world must
-/// outlive the board and all its copies. If the store is lost later, the board keeps the last cells of other hosts, and
-/// `options.on_loss` is called.
+/// failure closes it meanwhile. The world must outlive the board and all its copies. If the store is lost later, the
+/// board keeps the last cells of other hosts, and `options.on_loss` is called.
 [[nodiscard]] ProgressBoard open_board(World& world, int units, Range mine, const Limits& limits,
                                        BoardOptions options = {});
 

@@ -105,6 +105,36 @@ TEST(WorldBoardLossTest, TheEndOfARankEndsTheWaitOfTheOthers) {
               HasSubstr("no memory is left"));
 }
 
+// A group of layers has a listener with the group between its processes; a board must leave it.
+TEST(WorldBoardLossTest, AnOpenedBoardLeavesTheListenersOfItsGroup) {
+  const std::array<std::string, 2> names{"a", "b"};
+  const std::vector<std::shared_ptr<Group>> groups = [] {
+    std::vector<std::unique_ptr<Group>> made = make_local_group(2);
+    return std::vector<std::shared_ptr<Group>>{std::move(made[0]), std::move(made[1])};
+  }();
+  const std::unique_ptr<Store> root = make_memory_store();
+  std::array<World, 2> worlds;
+  std::array<std::optional<ProgressBoard>, 2> boards;
+  std::string told;
+  const Listening listening = groups[1]->on_close([&told](const std::string& why) { told += why; });
+  const auto open = [&](int rank) {
+    World& world = worlds[static_cast<std::size_t>(rank)];
+    world.rank = rank;
+    world.size = 2;
+    world.hosts = HostMap::by_list({{0}, {1}}, names);
+    world.store = root->part("run");
+    world.group = groups[static_cast<std::size_t>(rank)];
+    boards[static_cast<std::size_t>(rank)] =
+        open_board(world, 2, {rank, rank + 1}, {.deadline = Deadline::after(20s), .stop = {}});
+  };
+  std::jthread other(open, 1);
+  open(0);
+  other.join();
+  EXPECT_EQ(told, "");
+  (void)groups[0]->abort("out of memory");
+  EXPECT_EQ(told, "out of memory");
+}
+
 // One that an exception ends leaves its group in order, which closes it for nobody, and tells the store.
 TEST(WorldBoardLossTest, TheFailureThatTheStoreTellsEndsTheWaitOfTheOthers) {
   const std::array<std::string, 2> names{"a", "b"};

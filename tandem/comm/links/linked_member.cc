@@ -105,7 +105,9 @@ class LinkedMember final : public Group {
     expire_requested_ = true;
     changed_.notify_all();
   }
-  void on_close(std::function<void(const std::string&)> listener) override { listeners_.on_close(std::move(listener)); }
+  [[nodiscard]] Listening on_close(std::function<void(const std::string&)> listener) override {
+    return listeners_.on_close(std::move(listener));
+  }
   void on_question(std::function<void()> listener) override { listeners_.on_question(std::move(listener)); }
 
  protected:

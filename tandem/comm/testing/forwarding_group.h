@@ -43,8 +43,8 @@ class ForwardingGroup : public Group {
   bool abort(const std::string& why) override { return group_->abort(why); }
   bool fail(const std::string& why) override { return group_->fail(why); }
   void expire() override { group_->expire(); }
-  void on_close(std::function<void(const std::string& why)> listener) override {
-    group_->on_close(std::move(listener));
+  [[nodiscard]] Listening on_close(std::function<void(const std::string& why)> listener) override {
+    return group_->on_close(std::move(listener));
   }
   void on_question(std::function<void()> listener) override { group_->on_question(std::move(listener)); }
 

@@ -152,9 +152,8 @@ inline void expire_first_member(Group& group) {
   group.barrier(within_a_minute());
   if (group.rank() == group.size() - 1) {
     std::stop_source closed;
-    group.on_close([&](const std::string&) { closed.request_stop(); });
+    const Listening closing = group.on_close([&](const std::string&) { closed.request_stop(); });
     pause(std::chrono::minutes(1), {.deadline = Deadline::infinite(), .stop = closed.get_token()});
-    group.on_close({});
   } else if (group.rank() == 0) {
     const std::jthread hurrier([&](const std::stop_token& stop) {
       while (!stop.stop_requested()) {

@@ -89,9 +89,8 @@ inline Groups three_levels() {
 // Does nothing with the group until it is closed.
 inline void wait_for_its_end(Group& group) {
   std::stop_source closed;
-  group.on_close([&](const std::string&) { closed.request_stop(); });
+  const Listening closing = group.on_close([&](const std::string&) { closed.request_stop(); });
   pause(std::chrono::hours(24), {.deadline = Deadline::infinite(), .stop = closed.get_token()});
-  group.on_close({});
 }
 
 }  // namespace tandem::comm

@@ -58,7 +58,9 @@ class CountedGroup final : public comm::Group {
   bool abort(const std::string& why) override { return group_.abort(why); }
   bool fail(const std::string& why) override { return group_.fail(why); }
   void expire() override { group_.expire(); }
-  void on_close(std::function<void(const std::string& why)> listener) override { group_.on_close(std::move(listener)); }
+  [[nodiscard]] comm::Listening on_close(std::function<void(const std::string& why)> listener) override {
+    return group_.on_close(std::move(listener));
+  }
   void on_question(std::function<void()> listener) override { group_.on_question(std::move(listener)); }
 
  protected:
