@@ -50,6 +50,7 @@ LocalSteps::LocalSteps(std::shared_ptr<torch::nn::Module> module, const LocalSte
   }
   replica_ = std::make_unique<Replica>(placement, std::move(module), 0, std::vector<model::OptimizerOptions>{});
   if (elastic_ && elastic_->joins()) {
+    lacks_state_ = true;
     go_on_without("");
     return;
   }
@@ -156,7 +157,7 @@ void LocalSteps::go_on_without(const std::string& why) {
     world_ = std::move(*next);
     elastic_->guard(world_.group);
     try {
-      return enter(is_late_ || !exchange_ ? LocalExchange::Knows::kNothing : LocalExchange::Knows::kItsOwn);
+      return enter(lacks_state_ ? LocalExchange::Knows::kNothing : LocalExchange::Knows::kItsOwn);
     } catch (const RunError& error) {
       if (!comm::is_loss_of_others(error)) throw;
       say(concat("the ranks meet anew: ", first_line(error.what())));
@@ -169,12 +170,11 @@ std::optional<comm::World> LocalSteps::meet() {
   std::vector<std::string> notes;
   std::optional<comm::World> world;
   try {
-    const bool enters = is_late_ || !exchange_;
     const std::optional<comm::Round> round =
-        elastic_->next_round({.deadline = Deadline::after(enters ? ranks_.patience : ranks_.late), .stop = {}});
+        elastic_->next_round({.deadline = Deadline::after(lacks_state_ ? ranks_.patience : ranks_.late), .stop = {}});
     if (!round) throw RunError("the others have finished without this rank: its parameters are not the run's last");
     if (!round->lost.empty()) fruitless_ = 0;  // without them the next world may hold
-    if (!enters) {
+    if (!lacks_state_) {
       for (const comm::Round::Loss& loss : round->lost) say(concat("rank ", loss.who.rank, " is lost: ", loss.how));
       for (const comm::Life& who : round->joined) say(concat("rank ", who.rank, " joins"));
     }
@@ -182,7 +182,7 @@ std::optional<comm::World> LocalSteps::meet() {
   } catch (const comm::LeftBehind&) {
     say("was late, and the others have gone on; comes back with their parameters");
     elastic_->come_back();
-    is_late_ = true;
+    lacks_state_ = true;
   }
   for (const std::string& note : notes) say(note);
   return world;
@@ -196,7 +196,7 @@ void LocalSteps::enter(LocalExchange::Knows knows) {
   exchange_->enter(*world_.group, knows, patient);
   if (knows == LocalExchange::Knows::kNothing)
     say(concat("joins at step ", exchange_->steps(), ", as ", world_.rank, " of ", world_.size, " ranks"));
-  is_late_ = false;
+  lacks_state_ = false;
 }
 
 }  // namespace tandem::sync

@@ -117,7 +117,7 @@ class LocalSteps {
   int fruitless_ = 0;         // meetings in a row without a step or an exchange between
   const comm::UnderWay under_way_;
   bool has_finished_ = false;
-  bool is_late_ = false;  // the others have gone on without it, and it has not come back yet
+  bool lacks_state_ = false;  // it joins, or the others have gone on without it, and it has not entered since
 };
 
 }  // namespace tandem::sync

@@ -212,14 +212,14 @@ TEST_F(LocalStepsTest, ARankThatIsLateIsLeftOutAndComesBack) {
 
 // Rank 0 waits far longer than for a single exchange.
 TEST_F(LocalStepsTest, FinishWaitsForEachExchangeAnew) {
-  patience_ = 2s;
+  patience_ = 3s;
   std::vector<LocalRank> ranks{{.rank = 0}, {.rank = 1}, {.rank = 2}};
   {
     std::vector<std::jthread> threads;
     for (LocalRank& rank : ranks) {
       threads.emplace_back([&] {
         run_rank(rank, [](LocalRank& mine, LocalSteps& local, const auto& step) {
-          while (local.steps() < (mine.rank == 0 ? 1 : 50)) {
+          while (local.steps() < (mine.rank == 0 ? 1 : 70)) {
             step();
             std::this_thread::sleep_for(60ms);
           }

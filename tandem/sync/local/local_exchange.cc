@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 
 #include "tandem/base/equal_parts.h"
 #include "tandem/base/error.h"
@@ -88,6 +89,10 @@ void LocalExchange::begin() {
   std::ranges::fill(rows_, 0);
   rows_in_all_ = 0;
   steps_ = begun_ = run_steps_ = over_ = 0;
+  if (under_way_) {
+    under_way_->over = 0;
+    under_way_->is_void = true;
+  }
 }
 
 model::NamedTensors LocalExchange::besides() const {
@@ -187,6 +192,7 @@ void LocalExchange::finish(const Limits& limits) {
   const Clock::time_point begin = Clock::now();
   for (comm::Pending& pending : under_way_->pending) pending.wait(limits);
   totals_.wait_seconds += seconds_since(begin);
+  if (under_way_->is_void) return undo_start();
   for (Piece& piece : fragments_[under_way_->fragment]) {
     if (piece.next_rest.defined()) piece.rest = std::exchange(piece.next_rest, {});
     move_agreed(piece);
@@ -202,8 +208,10 @@ void LocalExchange::finish(const Limits& limits) {
 // As if it had not been begun.
 void LocalExchange::undo_start() {
   if (!under_way_) return;
-  rows_[under_way_->fragment] += under_way_->rows;
-  --begun_;
+  if (!under_way_->is_void) {
+    rows_[under_way_->fragment] += under_way_->rows;
+    --begun_;
+  }
   for (Piece& piece : fragments_[under_way_->fragment]) piece.next_rest.reset();
   under_way_.reset();
 }
@@ -324,8 +332,9 @@ void LocalExchange::enter(comm::Group& group, Knows knows, const Limits& limits)
   bool differ = false;
   for (std::size_t at = mine.size(); at < all.size(); at += mine.size()) {
     differ = differ || all[at] != all[0];
-    // Among equals the one that is furthest towards the next exchange: another may wait for it in agree() or leave().
-    if (all[at] > all[newest] || (all[at] == all[newest] && all[at + 1] > all[newest + 1])) newest = at;
+    // Among equals the one that has made most steps since, or at all: another may wait for it in agree() or leave().
+    const auto has = [&](std::size_t member) { return std::tuple(all[member], all[member + 1], all[member + 3]); };
+    if (has(at) > has(newest)) newest = at;
   }
   if (all[newest] < 0)
     throw RunError("the ranks that knew the run's parameters are gone; go on from the last checkpoint");
@@ -347,20 +356,32 @@ void LocalExchange::enter(comm::Group& group, Knows knows, const Limits& limits)
   steps_ = count(1);
   begun_ = count(2);
   run_steps_ = count(3);
+  count_steps_of_others();
 }
 
-// Who is not behind takes part with copies.
+// One that waits in agree() or leave() counts the others' exchanges, but not the steps between them.
+void LocalExchange::count_steps_of_others() {
+  const std::int64_t missed = begun_ * options_.every / options_.fragments - steps_;
+  if (missed <= 0) return;
+  steps_ += missed;
+  run_steps_ += missed;
+}
+
+// All has come before anything is changed, so that who loses the others meanwhile has the state that its counts are of.
 void LocalExchange::take_state(int root, bool is_behind, const Limits& limits) {
   model::NamedTensors state = besides();
   for (std::size_t b = 0; b < agreed_.size(); ++b) state.emplace_back(concat("agreed.", b), agreed_[b]);
   for (const auto& each : replica_.state()) {
     if (each.first.starts_with("buffers.") || each.first.starts_with("frozen.")) state.push_back(each);
   }
+  std::vector<at::Tensor> taken;
   for (const auto& [name, tensor] : state) {
-    const at::Tensor flat = is_behind ? tensor : tensor.clone();
-    group_->broadcast(flat, root, limits);
-    totals_.bytes += static_cast<std::int64_t>(flat.nbytes());
+    taken.push_back(tensor.clone());
+    group_->broadcast(taken.back(), root, limits);
+    totals_.bytes += static_cast<std::int64_t>(tensor.nbytes());
+    if (!is_behind) taken.clear();
   }
+  for (std::size_t i = 0; i < taken.size(); ++i) state[i].second.copy_(taken[i]);
 }
 
 }  // namespace tandem::sync

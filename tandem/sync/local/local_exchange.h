@@ -132,6 +132,7 @@ class LocalExchange {
   void move_agreed(Piece& piece) const;
   void average(const at::Tensor& tensor, double share, const Limits& limits);
   void take_state(int root, bool is_behind, const Limits& limits);
+  void count_steps_of_others();
   void average_buffers(double share, const Limits& limits);
   void average_moments(double share, const Limits& limits);
 
@@ -152,6 +153,7 @@ class LocalExchange {
     std::int64_t over = 0;                 // the step after which it ends
     double rows = 0;                       // that count for this replica
     std::vector<comm::Pending> pending{};  // empty on a rounded wire: the sums are in place
+    bool is_void = false;                  // begin() came meanwhile: it ends and changes nothing
   };
   std::optional<UnderWay> under_way_;
   ExchangeTotals totals_;

@@ -15,6 +15,7 @@ LocalStepsStrategy::LocalStepsStrategy(Replica& replica, comm::Group& group, con
       exchange_(replica, group, options) {}
 
 void LocalStepsStrategy::begin(const Limits& limits) {
+  exchange_.finish(limits);
   require_same_model(replica_, group_, limits);
   broadcast_state(replica_, group_, 0, limits);
   for (const auto& [name, tensor] : exchange_.besides()) group_.broadcast(tensor, 0, limits);

@@ -306,9 +306,7 @@ TEST(LocalStepsStrategyTest, AReplicasMomentsAreItsOwnUntilAllSettle) {
   (void)state_after(world, [&](Replica& replica, Strategy& strategy) {
     auto& mine = hashes[static_cast<std::size_t>(replica.placement().replica)];
     const auto note = [&](const std::string& when) {
-      model::NamedTensors moments;
-      for (const auto& each : replica.optimizer().state()) moments.push_back(each);
-      mine[when + " moments"] = model::state_sha256(moments);
+      mine[when + " moments"] = model::state_sha256(replica.optimizer().state());
       mine[when + " parameters"] = model::bytes_sha256(model::named_parameters_of(replica.module()));
     };
     make_steps(replica, strategy, 0, 5);
@@ -325,22 +323,26 @@ TEST(LocalStepsStrategyTest, AReplicasMomentsAreItsOwnUntilAllSettle) {
   EXPECT_EQ(hashes[0].at("settled parameters"), hashes[0].at("agreed parameters"));
 }
 
+// A state is loaded also while an exchange travels, which then changes nothing.
 TEST(LocalStepsStrategyTest, AStateGoesOnWithTheSameBits) {
-  const LocalStepsOptions options{.every = 3, .outer = Outer::kNesterov, .fragments = 3, .wire = Wire::kInt8};
-  model::NamedTensors half;
-  const auto whole = state_after(world_of(2, options), [&](Replica& replica, Strategy& strategy) {
-    make_steps(replica, strategy, 0, 4);
-    for (const auto& [name, tensor] : strategy.whole_state(kNoLimits))
-      if (replica.placement().replica == 0) half.emplace_back(name, tensor.clone());
-    make_steps(replica, strategy, 4, 9);
-  });
-  EXPECT_THAT(half.back().first, HasSubstr("outer.momentum.0"));
-  EXPECT_GT(half.back().second.abs().max().item<double>(), 0);
-  const auto resumed = state_after(world_of(2, options), [&](Replica& replica, Strategy& strategy) {
-    strategy.load_whole_state(half);
-    make_steps(replica, strategy, 4, 9);
-  });
-  EXPECT_EQ(model::state_sha256(resumed), model::state_sha256(whole));
+  const LocalStepsOptions rounded{.every = 3, .outer = Outer::kNesterov, .fragments = 3, .wire = Wire::kInt8};
+  for (const LocalStepsOptions& options : {rounded, {.every = 2, .outer = Outer::kNesterov, .overlap = 1}}) {
+    model::NamedTensors half;
+    const auto whole = state_after(world_of(2, options), [&](Replica& replica, Strategy& strategy) {
+      make_steps(replica, strategy, 0, 4);
+      for (const auto& [name, tensor] : strategy.whole_state(kNoLimits))
+        if (replica.placement().replica == 0) half.emplace_back(name, tensor.clone());
+      make_steps(replica, strategy, 4, 9);
+    });
+    EXPECT_THAT(half.back().first, HasSubstr("outer.momentum.0"));
+    EXPECT_GT(half.back().second.abs().max().item<double>(), 0);
+    const auto resumed = state_after(world_of(2, options), [&](Replica& replica, Strategy& strategy) {
+      make_steps(replica, strategy, 0, 2);
+      strategy.load_whole_state(half);
+      make_steps(replica, strategy, 4, 9);
+    });
+    EXPECT_EQ(model::state_sha256(resumed), model::state_sha256(whole));
+  }
 }
 
 TEST(LocalStepsStrategyTest, AParameterThatIsNotFiniteIsNamedBeforeItIsGivenAway) {
@@ -366,8 +368,7 @@ TEST(LocalStepsStrategyTest, AnExchangeWithoutRowsChangesNothing) {
       Replica replica(place_on_cpu(2, 2)[static_cast<std::size_t>(group.rank())], std::make_shared<Twin>(), 1,
                       {model::SgdOptions{.lr = 0.1}});
       LocalExchange exchange(replica, group, {.every = 1, .wire = wire});
-      const torch::Tensor values = replica.parameters().buffers()[0].values;
-      (void)values.narrow(0, 0, 8).add_(1);
+      const torch::Tensor values = replica.parameters().buffers()[0].values.add_(1);
       exchange.count_step(1);
       exchange.exchange_due(within(std::chrono::seconds(60)));
       const torch::Tensor before = values.clone();
