@@ -139,9 +139,10 @@ void OffPolicyAlgorithm::check(Rules& rules) const {
     rules.fault(section() + ".kernel", "passes of this algorithm are not recorded so far; use auto or off");
   const rl::OffPolicyOptions its = off_policy_options(rules.options());
   check_compute(rules, section(), its.kernel, its.compute);
+  // As in check_effects(), presets and records may hold what has no effect.
   const auto needs = [&](const std::string& key, const std::string& other, bool has_other) {
     const Option& option = table.at(section() + "." + key);
-    if (!has_other && option.text() != option.default_text())
+    if (!has_other && option.text() != option.default_text() && option.origin().layer >= Layer::kFile)
       rules.fault(section() + "." + key, concat("has no effect without ", section(), ".", other));
   };
   needs("hindsight_goals", "hindsight", its.hindsight != rl::Hindsight::kNone);
@@ -195,10 +196,7 @@ std::string OffPolicyAlgorithm::describe_batch(const TrainOptions& options, cons
 std::unique_ptr<rl::TrainingRun> OffPolicyAlgorithm::make_run(const RunPlan& plan) const {
   auto setup = setup_for<rl::OffPolicySetup>(plan);
   setup.off_policy = off_policy_options(plan.options);
-  // Where an environment of this process fails, the last observation of its episode is the one before, which is no next
-  // stack. In a process of its own it is made anew within its wrappers.
-  if (!plan.restarts || rl::is_python_env(plan.options.env))
-    setup.frame_stacks = plan.environments.frame_stacks(plan.options.env);
+  setup.frame_stacks = plan.environments.frame_stacks(plan.options.env);
   set_agent(plan.options, setup);
   return std::make_unique<rl::OffPolicyRun>(std::move(setup));
 }

@@ -143,6 +143,8 @@ std::string why_new_episodes(const std::string& env, rl::RolloutWorker::Resumed 
   if (resumed == rl::RolloutWorker::Resumed::kExactly) return "";
   if (resumed == rl::RolloutWorker::Resumed::kWithNewEpisodes)
     return concat(env, " cannot save its state, so new episodes were started");
+  if (resumed == rl::RolloutWorker::Resumed::kOfAnotherKind)
+    return "with env_restarts environments are saved in another way than without, so new episodes were started";
   return concat("a process of ", env, " was lost while its environments were saved, so new episodes were started");
 }
 

@@ -81,6 +81,10 @@ class EnvGroup {
   /// on. A group without options that change over the run has no use for it.
   virtual void set_progress(double /*share*/) {}
 
+  /// Whether environments that fail are made anew within the group (RestartingEnvs). Such groups and others cannot read
+  /// what the other kind saves.
+  [[nodiscard]] virtual bool restarts() const { return false; }
+
   /// Whether save() and load() are exact. Where they are not, a resumed run starts new episodes and says so.
   [[nodiscard]] virtual bool can_save() const = 0;
   /// The whole state of every environment, random streams and elapsed steps included, for a checkpoint. Throws EnvError

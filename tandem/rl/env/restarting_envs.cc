@@ -166,4 +166,24 @@ void RestartingEnvs::load(std::span<const std::byte> state, const EnvArrays& out
   reader.expect_end();
 }
 
+// By the layout of save(), whose lengths must lead exactly to the end: states of other groups have no tag of their own.
+bool is_of_its_kind(const EnvGroup& group, std::span<const std::byte> state) {
+  const auto is_of_restarting = [&] {
+    StateReader reader(state, "environments");
+    if (reader.get<std::uint32_t>() != RestartingEnvs::kStateFormat) return false;
+    if (reader.get<std::uint64_t>() != static_cast<std::uint64_t>(group.size())) return false;
+    for (int env = 0; env < group.size(); ++env) {
+      (void)reader.get<EnvOrigin>();
+      (void)reader.get_bytes();
+    }
+    reader.expect_end();
+    return true;
+  };
+  try {
+    return is_of_restarting() == group.restarts();
+  } catch (const CheckpointError&) {  // another layout
+    return !group.restarts();
+  }
+}
+
 }  // namespace tandem::rl

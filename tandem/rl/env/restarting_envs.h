@@ -86,6 +86,7 @@ class RestartingEnvs final : public EnvGroup, public GoalRewards {
     progress_ = share;
     for (One& env : envs_) env.group->set_progress(share);
   }
+  [[nodiscard]] bool restarts() const override { return true; }
   /// All environments are of one kind, so the first answers for all.
   [[nodiscard]] bool can_save() const override { return envs_.front().group->can_save(); }
   [[nodiscard]] bool can_reward_goals() const override { return goal_rewards_of(*envs_.front().group) != nullptr; }
@@ -97,6 +98,7 @@ class RestartingEnvs final : public EnvGroup, public GoalRewards {
   void load(std::span<const std::byte> state, const EnvArrays& out) override;
 
  private:
+  friend bool is_of_its_kind(const EnvGroup& group, std::span<const std::byte> state);
   // One environment, in a group of its own so that it can be replaced alone.
   struct One {
     std::unique_ptr<EnvGroup> group;
@@ -127,5 +129,9 @@ class RestartingEnvs final : public EnvGroup, public GoalRewards {
   // The arrays that part() returns.
   EnvArrays part_;
 };
+
+/// Whether the group that saved `state` restarts() environments if and only if `group` does: else load() cannot read
+/// it.
+[[nodiscard]] bool is_of_its_kind(const EnvGroup& group, std::span<const std::byte> state);
 
 }  // namespace tandem::rl

@@ -139,6 +139,25 @@ TEST(RestartingEnvsTest, EqualFailuresGiveEqualRunsAndASavedGroupGoesOnWithThem)
   EXPECT_THAT(loaded.buffers.final_observation<float>(0), ::testing::ElementsAre(same.begin(0), 1));
 }
 
+// A run that failed goes on with env_restarts; what its checkpoint has of environments is of the other kind.
+TEST(RestartingEnvsTest, WhatWasSavedWithRestartsAndWithoutIsToldApart) {
+  for (const int count : {1, 3, 11}) {  // as many as CartPole-v1 has letters
+    const auto whole = make_cartpole(count);
+    RestartingEnvs restarting(make_cartpole, count, std::make_shared<RestartBudget>(1));
+    const std::vector<std::uint64_t> seeds(static_cast<std::size_t>(count), 7);
+    EnvBuffers buffers(*whole);
+    whole->reset(seeds, buffers.arrays());
+    restarting.reset(seeds, buffers.arrays());
+    const std::vector<std::byte> of_whole = whole->save(), of_restarting = restarting.save();
+    EXPECT_TRUE(is_of_its_kind(*whole, of_whole));
+    EXPECT_TRUE(is_of_its_kind(restarting, of_restarting));
+    EXPECT_FALSE(is_of_its_kind(*whole, of_restarting));
+    EXPECT_FALSE(is_of_its_kind(restarting, of_whole));
+    for (std::size_t length = 0; length < of_restarting.size(); ++length)
+      EXPECT_FALSE(is_of_its_kind(restarting, std::span(of_restarting).first(length))) << length;
+  }
+}
+
 TEST(RestartingEnvsTest, WithoutFailuresItIsTheGroupItself) {
   constexpr std::size_t kCount = 5;
   const auto whole = make_cartpole(kCount);

@@ -1,6 +1,7 @@
 // Leaves that are stacks of frames: only the newest frame is stored, and what is handed out is the whole stack.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -116,6 +117,33 @@ TEST(FrameStacksTest, TheLastObservationOfAnEpisodeAndTheFirstOfTheNextAreCompar
   EXPECT_NE(message_of<ConfigError>(append).find("of the first observation of environment 0"), std::string::npos);
   past.arrays().observation[0][2] ^= std::byte{1};
   EXPECT_NO_THROW(append());
+}
+
+// What an environment that failed showed last is its last observation (restarting_envs.h).
+TEST(FrameStacksTest, TheLastObservationOfAnEpisodeThatWasCutShortMayBeThePresentOneAgain) {
+  const PastEnds cut{.terminated = 0, .truncated = 100, .both = 0}, over{.terminated = 100, .truncated = 0, .both = 0};
+  for (const PastEnds& ends : {cut, over}) {
+    Past past(picture_spec(3), 1, 3, ends, {{.frames = 3, .padding = StackPadding::kZero}, {}});
+    const std::vector<LeafStorage> leaves{{.frames = 3, .padding = StackPadding::kZero}, {}};
+    ReplayPart part(past.spec(), 1, {.rows = 40, .leaves = leaves, .kept_ends = KeptEnds::kAll}, 2);
+    past.begin(part);
+    past.steps(part, 1);
+    const Past::Bytes present = Draw::cut(past.arrays().observation[0], 0, 18);
+    past.make_step();
+    std::ranges::copy(present, past.arrays().final_observation[0]);
+    const auto append = [&] { part.append(past.actions(), past.arrays()); };
+    if (ends.terminated > 0) {
+      EXPECT_NE(message_of<ConfigError>(append).find("is not frame 2 before it"), std::string::npos);
+      continue;
+    }
+    append();
+    Past::Bytes wanted(present.begin() + 6, present.end());
+    wanted.insert(wanted.end(), present.end() - 6, present.end());
+    const Draw draw(part, past.spec(), 40);
+    const auto found = std::ranges::find(draw.row, 1);
+    ASSERT_NE(found, draw.row.end());
+    EXPECT_EQ(draw.next_of(static_cast<std::size_t>(found - draw.row.begin()), 0), wanted);
+  }
 }
 
 }  // namespace

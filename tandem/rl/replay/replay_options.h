@@ -33,7 +33,8 @@ struct LeafStorage {
   /// More than 1: the leaf is a stack of that many frames, oldest first, as frame_stack() makes it: equal parts of its
   /// bytes, of which each step adds one at the end. Only the newest is stored, and sample() puts stacks together
   /// again. Every observation that comes in is compared with the stack that would be rebuilt, so a leaf that is no such
-  /// stack is an error at once and never a wrong picture later.
+  /// stack is an error at once and never a wrong picture later. The last observation of a truncated episode may be the
+  /// present one again, as an environment that failed leaves it: its newest frame then comes twice.
   int frames = 1;
   /// What stands in the places of frames from before the episode; the padding that frame_stack() was given.
   StackPadding padding = StackPadding::kFirst;

@@ -37,7 +37,7 @@ void StepStore::check_step(const EnvArrays& step) const {
         continue;
       }
       check_first(l, step.observation[l], env);
-      if (is_kept(end)) check_next(l, step.final_observation[l], env);
+      if (is_kept(end)) check_last(l, step.final_observation[l], env, end);
     }
   }
 }
@@ -57,6 +57,23 @@ void StepStore::check_first(std::size_t leaf, const std::byte* given, std::int64
                    its.padding == StackPadding::kZero ? "zeros" : "its newest frame",
                    "; say another padding, or 1 frame");
   }
+}
+
+// The last observation of an episode. One that was cut short where its environment failed may show the present one.
+void StepStore::check_last(std::size_t leaf, const std::byte* given, std::int64_t env, std::uint8_t end) const {
+  const StoredLeaf& its = plan_.leaves[leaf];
+  const std::byte* const row = given + static_cast<std::size_t>(env) * its.given_bytes;
+  if (its.is_stack() && end == kStepTruncated && shows_present(leaf, row, env)) return;
+  check_next(leaf, given, env);
+}
+
+bool StepStore::shows_present(std::size_t leaf, const std::byte* row, std::int64_t env) const {
+  const StoredLeaf& its = plan_.leaves[leaf];
+  std::array<const std::byte*, kMostStackFrames> frames{};
+  find_frames(leaf, now(), env, std::span(frames).first(its.frames));
+  for (std::size_t i = 0; i < its.frames; ++i)
+    if (std::memcmp(row + i * its.frame_bytes, frames[i], its.frame_bytes) != 0) return false;
+  return true;
 }
 
 // The observation after the present one: a stack's older frames are the present one's newer ones.

@@ -101,6 +101,9 @@ class StepStore {
   void check_step(const EnvArrays& step) const;
   void check_first(std::size_t leaf, const std::byte* given, std::int64_t env) const;
   void check_next(std::size_t leaf, const std::byte* given, std::int64_t env) const;
+  void check_last(std::size_t leaf, const std::byte* given, std::int64_t env, std::uint8_t end) const;
+  // Whether the row is, in all its frames, the observation before the step.
+  [[nodiscard]] bool shows_present(std::size_t leaf, const std::byte* row, std::int64_t env) const;
   void check_range(std::size_t leaf, const std::byte* given, std::int64_t env) const;
   // The writing itself cannot fail.
   void write_actions(const EnvActions& actions, const double* reward);

@@ -54,10 +54,11 @@ struct RolloutOptions {
 
 class GroupWorker {
  public:
-  // kExactly: the next fragment has the bits that it would have had without the interruption. The other two began new
-  // episodes: kAfterALoss, since the environments were lost while they were saved; kWithNewEpisodes, since they can
+  // kExactly: the next fragment has the bits that it would have had without the interruption. The others began new
+  // episodes: kAfterALoss, since the environments were lost while they were saved; kOfAnotherKind, since the group that
+  // saved them restarted environments and this one does not, or the other way round; kWithNewEpisodes, since they can
   // never be saved. Of several groups the last of these words counts.
-  enum class Resumed { kExactly, kAfterALoss, kWithNewEpisodes };
+  enum class Resumed { kExactly, kAfterALoss, kOfAnotherKind, kWithNewEpisodes };
 
   GroupWorker() = default;
   GroupWorker(const GroupWorker&) = delete;

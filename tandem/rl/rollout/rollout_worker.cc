@@ -9,6 +9,7 @@
 #include "tandem/base/rounding.h"
 #include "tandem/base/text.h"
 #include "tandem/concurrency/trace.h"
+#include "tandem/rl/env/restarting_envs.h"
 #include "tandem/rl/env/state_bytes.h"
 #include "tandem/rl/rollout/act_on.h"
 #include "tandem/rl/rollout/group_results.h"
@@ -330,6 +331,10 @@ RolloutWorker::Resumed RolloutWorker::load(std::span<const std::byte> state, std
   if (environments.empty()) {
     reset(seed_for_new_episodes);
     return group_->can_save() ? Resumed::kAfterALoss : Resumed::kWithNewEpisodes;
+  }
+  if (!is_of_its_kind(*group_, environments)) {
+    reset(seed_for_new_episodes);
+    return Resumed::kOfAnotherKind;
   }
   group_->load(environments, present_arrays());
   return Resumed::kExactly;

@@ -7,6 +7,7 @@
 
 #include "tandem/base/error.h"
 #include "tandem/rl/env/env_adapter.h"
+#include "tandem/rl/env/restarting_envs.h"
 
 namespace tandem::rl {
 namespace {
@@ -205,6 +206,21 @@ TEST(RolloutWorkerTest, AStateWithoutThatOfEnvironmentsThatCanBeSavedIsToldApart
   RolloutWorker other(std::make_unique<EnvGroupOf<SavedCounter>>(kEnvs), std::make_unique<Scripted>(0),
                       {.steps = kSteps, .gamma = 0.5}, 6);
   EXPECT_EQ(other.load(world.worker.save(), 7), RolloutWorker::Resumed::kAfterALoss);
+}
+
+TEST(RolloutWorkerTest, AStateOfAGroupThatMadeEnvironmentsAnewStartsNewEpisodes) {
+  const auto make = [](int count) { return std::make_unique<EnvGroupOf<SavedCounter>>(count); };
+  const auto worker = [](std::unique_ptr<EnvGroup> group) {
+    return std::make_unique<RolloutWorker>(std::move(group), std::make_unique<Scripted>(0),
+                                           RolloutOptions{.steps = kSteps, .gamma = 0.5}, 6);
+  };
+  const auto plain = worker(make(kEnvs));
+  const auto restarting = worker(std::make_unique<RestartingEnvs>(make, kEnvs, std::make_shared<RestartBudget>(3)));
+  plain->reset(3);
+  restarting->reset(3);
+  EXPECT_EQ(restarting->load(plain->save(), 7), RolloutWorker::Resumed::kOfAnotherKind);
+  EXPECT_EQ(plain->load(restarting->save(), 7), RolloutWorker::Resumed::kOfAnotherKind);
+  EXPECT_EQ(plain->load(plain->save(), 7), RolloutWorker::Resumed::kExactly);
 }
 
 TEST(RolloutWorkerTest, EveryTruncationOfASavedStateIsRefused) {

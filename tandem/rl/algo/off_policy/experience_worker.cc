@@ -12,6 +12,7 @@
 #include "tandem/base/text.h"
 #include "tandem/concurrency/trace.h"
 #include "tandem/rl/algo/off_policy/options_of_choice.h"
+#include "tandem/rl/env/restarting_envs.h"
 #include "tandem/rl/env/state_bytes.h"
 #include "tandem/rl/rollout/act_on.h"
 #include "tandem/rl/rollout/group_results.h"
@@ -345,6 +346,10 @@ ExperienceWorker::Resumed ExperienceWorker::load(std::span<const std::byte> stat
   if (environments.empty()) {
     reset(seed_for_new_episodes);
     return group_->can_save() ? Resumed::kAfterALoss : Resumed::kWithNewEpisodes;
+  }
+  if (!is_of_its_kind(*group_, environments)) {
+    reset(seed_for_new_episodes);
+    return Resumed::kOfAnotherKind;
   }
   group_->load(environments, arrays_);
   return Resumed::kExactly;
