@@ -1,5 +1,6 @@
 // The program with algorithms that learn from a replay: a run from its start to an exported policy, and what is
 // refused.
+#include <ATen/ops/equal.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -85,7 +85,7 @@ const Wait kAllReduce = [](Group& group, const Limits& limits) {
 };
 
 void expect_all_name(Groups groups, const Wait& wait, int missing, int hasty,
-                     const ::testing::Matcher<std::string>& it) {
+                     const ::testing::Matcher<const std::string&>& it) {
   const auto outcomes = run_all(std::move(groups), [&](Group& group) {
     if (group.rank() == missing) return wait_for_its_end(group);
     wait(group, within(group.rank() == hasty ? 50ms : 24h));

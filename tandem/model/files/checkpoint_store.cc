@@ -109,6 +109,7 @@ std::vector<std::int64_t> by_score(const CheckpointStore& store) {
     try {
       if (const auto score = store.open(updates).info().score) scored.emplace_back(*score, updates);
     } catch (const CheckpointError&) {
+      continue;
     }
   }
   std::ranges::sort(scored, std::ranges::greater());

@@ -253,8 +253,8 @@ void EnvRegistry::set_maker(std::string_view id, std::function<std::unique_ptr<E
 }
 
 const std::vector<EnvOption>& EnvRegistry::options(std::string_view id) const {
-  static const std::vector<EnvOption> kNone;
-  if (kind_of(id) != nullptr) return kNone;
+  static const std::vector<EnvOption> none;
+  if (kind_of(id) != nullptr) return none;
   const MultiAgentEntry* entry = find_multi_agent(id);
   return entry != nullptr ? entry->options : find(id).options;
 }
@@ -286,7 +286,7 @@ const EnvEntry& EnvRegistry::find(std::string_view id) const {
   if (const EnvEntry* entry = found(entries_, id)) return *entry;
   if (find_multi_agent(id) != nullptr)
     throw ConfigError(concat("environment '", id, "' has several agents; what is asked for takes one"));
-  if (std::string why = why_unknown(id); !why.empty()) throw ConfigError(std::move(why));
+  if (const std::string why = why_unknown(id); !why.empty()) throw ConfigError(why);
   std::vector<std::string> all;
   for (const EnvEntry& entry : entries_) all.push_back(entry.spec.id);
   for (const MultiAgentEntry& entry : multi_agent_entries_) all.push_back(entry.spec.id);

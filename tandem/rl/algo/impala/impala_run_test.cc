@@ -23,8 +23,6 @@
 namespace tandem::rl {
 namespace {
 
-using ::testing::HasSubstr;
-
 constexpr std::int64_t kBatch = 4 * 16;  // rows of two workers with four environments each
 
 ImpalaSetup impala_on(const std::string& env, ImpalaExecution execution) {

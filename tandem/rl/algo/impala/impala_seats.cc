@@ -290,8 +290,8 @@ std::int64_t ImpalaSeats::exchange(std::size_t buffer, std::int64_t new_samples,
     std::span<const double> its = rank;
     new_samples += static_cast<std::int64_t>(learner::take_struct<double>(its));
     for (std::vector<ImpalaNumbers>& shards : shards_) {
-      for (auto left = learner::take_struct<double>(its); left > 0; --left)
-        shards.push_back(learner::take_struct<ImpalaNumbers>(its));
+      const auto count = static_cast<std::int64_t>(learner::take_struct<double>(its));
+      for (std::int64_t i = 0; i < count; ++i) shards.push_back(learner::take_struct<ImpalaNumbers>(its));
     }
     take_results(its, moments_, normalizers_, told.results);
   }

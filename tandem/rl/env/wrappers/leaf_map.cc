@@ -111,11 +111,11 @@ ValueRange bounds_of(const Leaf& leaf, std::size_t element) {
 }
 
 EnvWrapper leaf_wrapper(LeafChange change, std::string leaf) {
-  return {
-      .spec_of = [change, leaf](const Spec& inner) { return with_changed_leaves(inner, change, leaf); },
-      .around = [change, leaf](std::unique_ptr<EnvGroup> inner, std::uint64_t /*place*/) -> std::unique_ptr<EnvGroup> {
-        return std::make_unique<ChangedLeaves>(std::move(inner), change, leaf);
-      }};
+  return {.spec_of = [change, leaf](const Spec& inner) { return with_changed_leaves(inner, change, leaf); },
+          .around = [change = std::move(change), leaf = std::move(leaf)](
+                        std::unique_ptr<EnvGroup> inner, std::uint64_t /*place*/) -> std::unique_ptr<EnvGroup> {
+            return std::make_unique<ChangedLeaves>(std::move(inner), change, leaf);
+          }};
 }
 
 std::vector<std::byte> zero_frame(const Leaf& leaf, std::size_t frames) {

@@ -92,7 +92,7 @@ class RewardGroup final : public WrappingGroup {
 
 EnvWrapper reward_wrapper(std::string name, std::function<double(double reward)> law, ChangeThreshold threshold) {
   return {.spec_of = [threshold](const Spec& inner) { return with_changed_rewards(inner, threshold); },
-          .around = [name = std::move(name), law = std::move(law), threshold](
+          .around = [name = std::move(name), law = std::move(law), threshold = std::move(threshold)](
                         std::unique_ptr<EnvGroup> inner, std::uint64_t /*place*/) -> std::unique_ptr<EnvGroup> {
             return std::make_unique<RewardGroup>(std::move(inner), name, law, threshold);
           },
