@@ -61,7 +61,8 @@ void Layers::set_sizes(InnerSizes sizes, int mine) {
 }
 
 // Called twice, since the prefixes of messages change when the sizes are known. Only the leader listens to the outer
-// group: other members of its process may hold the same one.
+// group: other members of its process may hold the same one. The earlier listeners end first, so that no failure is
+// told with the earlier prefixes.
 void Layers::register_listeners() {
   inner_closing_ = {};
   inner_closing_ = inner_->on_close([this, before = prefix_of(Phase::kInside)](const std::string& why) {

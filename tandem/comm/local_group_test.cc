@@ -13,6 +13,7 @@
 #include "tandem/comm/group_shard_sum.h"
 #include "tandem/comm/testing/group_laws.h"
 #include "tandem/comm/testing/layers_of_groups.h"
+#include "tandem/comm/testing/member_threads.h"
 #include "tandem/concurrency/testing/within.h"
 
 namespace tandem::comm {
@@ -39,10 +40,6 @@ std::vector<std::string> run_world(int size, const std::function<void(Group&)>& 
   }
   threads.clear();
   return outcomes;
-}
-
-void expect_all_return(const std::vector<std::string>& outcomes) {
-  for (const std::string& outcome : outcomes) EXPECT_EQ(outcome, "");
 }
 
 // Values whose sum depends on the association.

@@ -8,6 +8,9 @@
 #include <torch/types.h>
 
 #include <atomic>
+#include <functional>
+#include <ostream>
+#include <string>
 #include <thread>
 
 #include "tandem/base/error.h"
@@ -76,9 +79,6 @@ class LocalStepsTest : public ::testing::Test {
     }
   }
 
-  // Rank 1 ends in the midst of its steps; another life of it begins when the others have gone on, and joins. Rank 0
-  // makes no more than so many steps, the others go on until the newcomer is there; each then calls `end`.
-  void join_in_place_of_rank_1(std::int64_t most_of_rank_0, const std::function<void(LocalSteps&)>& end) const;
   // A newcomer that is there in each meeting, but in no world, as far as the others can see.
   void meet_but_open_no_world() const;
 
@@ -112,9 +112,22 @@ TEST_F(LocalStepsTest, AllEndWithTheMeanOfTheirParameters) {
   }
 }
 
-void LocalStepsTest::join_in_place_of_rank_1(std::int64_t most_of_rank_0,
-                                             const std::function<void(LocalSteps&)>& end) const {
-  constexpr std::int64_t kMost = 20'000;
+constexpr std::int64_t kMost = 20'000;
+
+// Where a newcomer finds rank 0: it makes no more than so many steps, and then calls `end`, as all do.
+struct JoinCase {
+  std::string name;
+  std::int64_t most_of_rank_0 = kMost;
+  std::function<void(LocalSteps&)> end = [](LocalSteps& local) { local.finish(); };
+
+  friend void PrintTo(const JoinCase& its, std::ostream* out) { *out << its.name; }
+};
+
+class LocalStepsJoinTest : public LocalStepsTest, public ::testing::WithParamInterface<JoinCase> {};
+
+// Rank 1 ends in the midst of its steps; another life of it begins when the others have gone on, and joins. The others
+// go on until the newcomer is there. Who waits for the others takes part when these let it in.
+TEST_P(LocalStepsJoinTest, ARankThatEndsIsMissedAndAnotherLifeOfItJoins) {
   LocalRank first{.rank = 0}, last{.rank = 2}, lost{.rank = 1}, again{.rank = 1, .restarts = 1};
   std::atomic<bool> have_gone_on = false, has_joined = false;
   const auto until_joined = [&](LocalSteps& local, const auto& step, std::int64_t most) {
@@ -124,13 +137,14 @@ void LocalStepsTest::join_in_place_of_rank_1(std::int64_t most_of_rank_0,
       std::this_thread::sleep_for(1ms);
     }
     EXPECT_LT(local.steps(), kMost);
-    end(local);
+    GetParam().end(local);
   };
   {
     std::vector<std::jthread> threads;
     threads.emplace_back([&] {
-      run_rank(first,
-               [&](LocalRank&, LocalSteps& local, const auto& step) { until_joined(local, step, most_of_rank_0); });
+      run_rank(first, [&](LocalRank&, LocalSteps& local, const auto& step) {
+        until_joined(local, step, GetParam().most_of_rank_0);
+      });
     });
     threads.emplace_back([&] {
       run_rank(last, [&](LocalRank&, LocalSteps& local, const auto& step) { until_joined(local, step, kMost); });
@@ -162,21 +176,17 @@ void LocalStepsTest::join_in_place_of_rank_1(std::int64_t most_of_rank_0,
   EXPECT_EQ(again.hash, first.hash);
 }
 
-TEST_F(LocalStepsTest, ARankThatEndsIsMissedAndAnotherLifeOfItJoins) {
-  join_in_place_of_rank_1(20'000, [](LocalSteps& local) { local.finish(); });
-}
-
-// Who waits for the others takes part when these let a newcomer in.
-TEST_F(LocalStepsTest, ARankJoinsWhileAnotherWaitsInFinish) {
-  join_in_place_of_rank_1(2, [](LocalSteps& local) { local.finish(); });
-}
-
-TEST_F(LocalStepsTest, ARankJoinsWhileAnotherWaitsInAgree) {
-  join_in_place_of_rank_1(2, [](LocalSteps& local) {
-    local.agree();
-    local.finish();
-  });
-}
+INSTANTIATE_TEST_SUITE_P(Places, LocalStepsJoinTest,
+                         ::testing::Values(JoinCase{.name = "WhileAllMakeSteps"},
+                                           JoinCase{.name = "WhileAnotherWaitsInFinish", .most_of_rank_0 = 2},
+                                           JoinCase{.name = "WhileAnotherWaitsInAgree",
+                                                    .most_of_rank_0 = 2,
+                                                    .end =
+                                                        [](LocalSteps& local) {
+                                                          local.agree();
+                                                          local.finish();
+                                                        }}),
+                         [](const auto& its) { return its.param.name; });
 
 TEST_F(LocalStepsTest, ARankThatIsLateIsLeftOutAndComesBack) {
   late_ = 500ms;

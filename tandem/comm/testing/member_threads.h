@@ -1,5 +1,7 @@
 // comm/testing/member_threads.h: the members of a group as threads.
 #pragma once
+#include <gtest/gtest.h>
+
 #include <exception>
 #include <functional>
 #include <memory>
@@ -39,6 +41,11 @@ inline std::vector<std::string> run_as_members(int size, const std::function<voi
   auto groups = make_local_group(size);
   return run_joined(
       size, [&](int rank) { return std::move(groups[static_cast<std::size_t>(rank)]); }, work);
+}
+
+/// Of outcomes such as run_joined() gives: nobody has failed.
+inline void expect_all_return(const std::vector<std::string>& outcomes) {
+  for (const std::string& outcome : outcomes) EXPECT_EQ(outcome, "");
 }
 
 }  // namespace tandem::comm

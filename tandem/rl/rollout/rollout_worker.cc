@@ -9,10 +9,10 @@
 #include "tandem/base/rounding.h"
 #include "tandem/base/text.h"
 #include "tandem/concurrency/trace.h"
-#include "tandem/rl/env/restarting_envs.h"
 #include "tandem/rl/env/state_bytes.h"
 #include "tandem/rl/rollout/act_on.h"
 #include "tandem/rl/rollout/group_results.h"
+#include "tandem/rl/rollout/saved_envs.h"
 
 namespace tandem::rl {
 namespace {
@@ -328,16 +328,13 @@ RolloutWorker::Resumed RolloutWorker::load(std::span<const std::byte> state, std
   for (double& value : episodes_.running_return) value = in.get<double>();
   for (std::int64_t& value : episodes_.running_length) value = in.get<std::int64_t>();
   in.expect_end();
-  if (environments.empty()) {
+  const Resumed resumed = how_to_resume(*group_, environments);
+  if (resumed == Resumed::kExactly) {
+    group_->load(environments, present_arrays());
+  } else {
     reset(seed_for_new_episodes);
-    return group_->can_save() ? Resumed::kAfterALoss : Resumed::kWithNewEpisodes;
   }
-  if (!is_of_its_kind(*group_, environments)) {
-    reset(seed_for_new_episodes);
-    return Resumed::kOfAnotherKind;
-  }
-  group_->load(environments, present_arrays());
-  return Resumed::kExactly;
+  return resumed;
 }
 
 std::int64_t RolloutWorker::saved_envs(std::span<const std::byte> state) {

@@ -46,14 +46,10 @@ struct Local {
   LocalExchange exchange;
 };
 
-void expect_all_return(const std::vector<std::string>& outcomes) {
-  for (const std::string& outcome : outcomes) EXPECT_EQ(outcome, "");
-}
-
 // After an agreement all have made no step since; who made most of all tells how far the run is.
 TEST(LocalExchangeTest, ANewcomerCountsAsWhoMadeMostSteps) {
   Groups before = comm::make_local_group(2);
-  expect_all_return(comm::run_as_members(3, [&](comm::Group& group) {
+  comm::expect_all_return(comm::run_as_members(3, [&](comm::Group& group) {
     const bool is_new = group.rank() == 2;
     Local local(is_new ? group : *before[static_cast<std::size_t>(group.rank())], group.rank(), {.every = 100});
     if (!is_new) {
@@ -70,7 +66,7 @@ TEST(LocalExchangeTest, ANewcomerCountsAsWhoMadeMostSteps) {
 TEST(LocalExchangeTest, ANewcomerCountsTheStepsOfTheExchangesThatAWaitingRankTookPartIn) {
   Groups before = comm::make_local_group(2), after = comm::make_local_group(2);
   const LocalStepsOptions options{.every = 4};
-  expect_all_return(comm::run_as_members(3, [&](comm::Group& all) {
+  comm::expect_all_return(comm::run_as_members(3, [&](comm::Group& all) {
     if (all.rank() == 2) {
       all.barrier(within(60s));
       Local newcomer(*after[1], 2, options);
@@ -135,7 +131,7 @@ TEST(LocalExchangeTest, WhoLosesTheOthersWhileItCatchesUpKeepsItsState) {
     for (std::size_t i = 0; i < kept.size(); ++i) EXPECT_TRUE(torch::equal(kept[i], known[i])) << i;
     group.barrier(within(60s));
   });
-  expect_all_return(outcomes);
+  comm::expect_all_return(outcomes);
 }
 
 }  // namespace

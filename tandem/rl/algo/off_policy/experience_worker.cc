@@ -12,10 +12,10 @@
 #include "tandem/base/text.h"
 #include "tandem/concurrency/trace.h"
 #include "tandem/rl/algo/off_policy/options_of_choice.h"
-#include "tandem/rl/env/restarting_envs.h"
 #include "tandem/rl/env/state_bytes.h"
 #include "tandem/rl/rollout/act_on.h"
 #include "tandem/rl/rollout/group_results.h"
+#include "tandem/rl/rollout/saved_envs.h"
 
 namespace tandem::rl {
 namespace {
@@ -343,16 +343,13 @@ ExperienceWorker::Resumed ExperienceWorker::load(std::span<const std::byte> stat
   for (double& value : episodes_.running_return) value = in.get<double>();
   for (std::int64_t& value : episodes_.running_length) value = in.get<std::int64_t>();
   in.expect_end();
-  if (environments.empty()) {
+  const Resumed resumed = how_to_resume(*group_, environments);
+  if (resumed == Resumed::kExactly) {
+    group_->load(environments, arrays_);
+  } else {
     reset(seed_for_new_episodes);
-    return group_->can_save() ? Resumed::kAfterALoss : Resumed::kWithNewEpisodes;
   }
-  if (!is_of_its_kind(*group_, environments)) {
-    reset(seed_for_new_episodes);
-    return Resumed::kOfAnotherKind;
-  }
-  group_->load(environments, arrays_);
-  return Resumed::kExactly;
+  return resumed;
 }
 
 }  // namespace tandem::rl

@@ -50,8 +50,8 @@ class IsolatedEnvs final : public EnvGroup, public StepsByRow, public GoalReward
   [[nodiscard]] bool can_reward_goals() const override;
   /// A worker that is lost here is started again and asked once more; the episodes under way are cut short.
   void reward_goals(const GoalRows& rows) override;
-  /// Starts the worker.
   [[nodiscard]] bool restarts() const override { return budget_ != nullptr; }
+  /// Starts the worker.
   [[nodiscard]] bool can_save() const override;
   /// Empty where the worker was lost since the last step, or is lost here: it is started again, but its new episodes
   /// are not those whose steps the run has seen, so no state of theirs would let a run go on exactly.
