@@ -1,5 +1,6 @@
 #include "tandem/base/json_writer.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -9,15 +10,15 @@
 namespace tandem {
 namespace {
 
-// Appends a byte of a string. Bytes of UTF-8 sequences pass as they are. RFC 8259, section 7.
+// Bytes of UTF-8 sequences pass as they are. RFC 8259, section 7.
+bool needs_escape(char c) { return static_cast<unsigned char>(c) < 0x20 || c == '"' || c == '\\'; }
+
 void append_escaped(std::string& text, char c) {
   static constexpr std::string_view kMeanings = "\"\\\n\r\t", kLetters = "\"\\nrt", kHex = "0123456789abcdef";
-  const auto byte = static_cast<unsigned char>(c);
-  if (byte >= 0x20 && c != '"' && c != '\\') {
-    text += c;
-  } else if (const std::size_t which = kMeanings.find(c); which != std::string_view::npos) {
+  if (const std::size_t which = kMeanings.find(c); which != std::string_view::npos) {
     text += {'\\', kLetters[which]};
   } else {
+    const auto byte = static_cast<unsigned char>(c);
     text += "\\u00";
     text += {kHex[byte >> 4], kHex[byte & 15]};
   }
@@ -25,7 +26,13 @@ void append_escaped(std::string& text, char c) {
 
 void append_string(std::string& text, std::string_view content) {
   text += '"';
-  for (const char c : content) append_escaped(text, c);
+  while (true) {
+    const auto escaped = std::find_if(content.begin(), content.end(), needs_escape);
+    text.append(content.begin(), escaped);  // names have nothing to escape, so this is all of most strings
+    if (escaped == content.end()) break;
+    append_escaped(text, *escaped);
+    content = {escaped + 1, content.end()};
+  }
   text += '"';
 }
 

@@ -161,10 +161,9 @@ bool RunLock::is_held(const fs::path& folder) {
   return file.is_open() && ::flock(file.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
-bool RunLock::is_in_place(const fs::path& folder) const {
+bool RunLock::is_at(const fs::path& file) const {
   struct stat status {};
-  if (::stat((folder / kFileName).c_str(), &status) == 0)
-    return FileIdentity{status.st_dev, status.st_ino} == identity_;
+  if (::stat(file.c_str(), &status) == 0) return FileIdentity{status.st_dev, status.st_ino} == identity_;
   // ESTALE: removed on another host. Any other failure says nothing about the file.
   return errno != ENOENT && errno != ENOTDIR && errno != ESTALE;
 }

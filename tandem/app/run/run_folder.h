@@ -80,8 +80,8 @@ class RunLock {
   /// constructor does.
   [[nodiscard]] static bool is_held(const std::filesystem::path& folder);
 
-  /// Whether the file that this object has locked still lies in the folder. True as well when the system cannot tell.
-  [[nodiscard]] bool is_in_place(const std::filesystem::path& folder) const;
+  /// Whether `file` is the file that this object has locked. True as well when the system cannot tell.
+  [[nodiscard]] bool is_at(const std::filesystem::path& file) const;
 
   /// The file stays in the folder after the run. It holds the process id of the last holder, for messages only.
   static constexpr const char* kFileName = ".lock";
@@ -108,17 +108,19 @@ class RunFolder {
   void write_config(std::string_view config);
   /// Whether the folder is still at its place. If not, it was removed or moved, and what lies there now, if anything,
   /// may be another run's. Costs one system call. From any thread.
-  [[nodiscard]] bool is_in_place() const { return lock_.is_in_place(paths_.place()); }
+  [[nodiscard]] bool is_in_place() const { return lock_.is_at(lock_file_); }
   /// Throws RunError unless is_in_place(). Called before the run writes what would bring a removed folder back, or
   /// change another run's files. From any thread.
   void require_in_place() const;
 
  private:
-  RunFolder(RunPaths paths, RunLock lock) : paths_(std::move(paths)), lock_(std::move(lock)) {}
+  RunFolder(RunPaths paths, RunLock lock)
+      : paths_(std::move(paths)), lock_(std::move(lock)), lock_file_(paths_.place() / RunLock::kFileName) {}
   void keep_unbegun(std::string_view config);
 
   RunPaths paths_;
   RunLock lock_;
+  std::filesystem::path lock_file_;  // kept, since each update asks whether it is in place
   std::string remark_;
 };
 
