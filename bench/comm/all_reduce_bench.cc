@@ -26,8 +26,6 @@ namespace {
 constexpr std::int64_t kKiB = 1024, kMiB = 1024 * kKiB;
 constexpr double kSecondsOfACase = 0.5;
 
-Limits within_a_minute() { return {.deadline = Deadline::after(std::chrono::minutes(1)), .stop = {}}; }
-
 // Replicas on threads of their own, with one vector each in the group's memory.
 class World {
  public:

@@ -16,8 +16,6 @@
 namespace tandem::bench {
 namespace {
 
-Limits within_a_minute() { return {.deadline = Deadline::after(std::chrono::minutes(1)), .stop = {}}; }
-
 // Each element tells rank and place, small enough for the sum to be exact in float32.
 bool sums_exactly(comm::Group& group, const at::Tensor& flat) {
   auto* element = flat.data_ptr<float>();
@@ -46,7 +44,7 @@ std::vector<double> time_sums(comm::Group& group, const at::Tensor& flat, int co
 }
 
 // What the ranks of one group share.
-struct World {
+struct ProcessWorld {
   Transport transport{};
   int size = 0;
   std::string key;  // of a host group
@@ -54,7 +52,7 @@ struct World {
   std::int64_t bytes = 0;
 };
 
-std::unique_ptr<comm::Group> join(const World& world, int rank, std::unique_ptr<comm::Store>& store) {
+std::unique_ptr<comm::Group> join(const ProcessWorld& world, int rank, std::unique_ptr<comm::Store>& store) {
   const Limits limits = within_a_minute();
   if (world.transport == Transport::kHost) {
     return comm::make_host_group({.rank = rank, .size = world.size, .key = world.key, .limits = limits});
@@ -64,7 +62,7 @@ std::unique_ptr<comm::Group> join(const World& world, int rank, std::unique_ptr<
   return comm::make_tcp_group({.rank = rank, .size = world.size, .store = store.get(), .limits = limits});
 }
 
-std::vector<double> work(const World& world, int rank, double seconds, Size size) {
+std::vector<double> work(const ProcessWorld& world, int rank, double seconds, Size size) {
   std::unique_ptr<comm::Store> store;
   const auto group = join(world, rank, store);
   const std::int64_t bytes = world.bytes;
@@ -82,11 +80,11 @@ std::vector<double> work(const World& world, int rank, double seconds, Size size
 std::vector<double> time_between_processes(Transport transport, int ranks, std::int64_t bytes, double seconds,
                                            Size size) {
   static int groups = 0;
-  const World world{.transport = transport,
-                    .size = ranks,
-                    .key = concat("bench/", ::getpid(), "/", ++groups),
-                    .port = 1000 * ::getpid() + groups,
-                    .bytes = bytes};
+  const ProcessWorld world{.transport = transport,
+                           .size = ranks,
+                           .key = concat("bench/", ::getpid(), "/", ++groups),
+                           .port = 1000 * ::getpid() + groups,
+                           .bytes = bytes};
   return run_forked(concat("sums of ", bytes, " bytes"), ranks,
                     [&](int rank) { return work(world, rank, seconds, size); })
       .front();

@@ -1,13 +1,20 @@
 // bench/comm/rank_processes.h: times sums between ranks, each a process of its own, in a group of a host or over TCP.
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <vector>
 
 #include "bench/timing.h"
+#include "tandem/concurrency/limits.h"
 
 namespace tandem::bench {
 
 enum class Transport { kHost, kTcp };
+
+/// Of whatever the ranks wait for.
+[[nodiscard]] inline Limits within_a_minute() {
+  return {.deadline = Deadline::after(std::chrono::minutes(1)), .stop = {}};
+}
 
 /// Forks `ranks` processes that sum vectors of `bytes` bytes in the group's memory, and returns the seconds that the
 /// slowest of them took, for each sum. Throws RunError when a sum is wrong or a rank fails. Single-thread: nothing

@@ -136,9 +136,11 @@ void train(rl::PpoSetup setup) {
   (void)run.update();
 }
 
-// The same sizes with an LSTM or a GRU of 64 units.
+// The same sizes with an LSTM or a GRU of 64 units. One epoch, since valgrind takes a second for five million of their
+// instructions.
 rl::PpoSetup recurrent_setup(rl::CellKind cell) {
   rl::PpoSetup setup = setup_of(rl::LossKernel::kAuto);
+  setup.ppo.epochs = 1;
   setup.ppo.sequences = rl::SequenceOptions{.length = 32};
   setup.make_envs = [](int count) { return rl::EnvRegistry::native().make("MaskedCartPole-v1", count); };
   setup.make_policy = rl::recurrent_policy_factory({.mlp = {.hidden = {64}}, .cell = cell, .size = 64});

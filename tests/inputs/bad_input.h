@@ -13,6 +13,9 @@
 
 namespace tandem::process_test {
 
+/// The name of a test whose parameter has one.
+inline constexpr auto name_of = [](const auto& tested) -> std::string { return tested.param.name; };
+
 inline constexpr int kUserCanFixIt = 2, kRunFailed = 3;
 
 /// How `tandem ARGUMENTS...` ends in `folder`. "@plugins" in an argument becomes the folder of the test plugins.

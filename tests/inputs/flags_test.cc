@@ -23,8 +23,6 @@ TEST_P(BadFlagsTest, AreNamedAndNothingIsStarted) {
   EXPECT_TRUE(std::filesystem::is_empty(folder.path())) << "something was written before the flags were checked";
 }
 
-std::string name_of(const ::testing::TestParamInfo<BadFlags>& tested) { return tested.param.name; }
-
 INSTANTIATE_TEST_SUITE_P(
     Commands, BadFlagsTest,
     ::testing::Values(

@@ -47,8 +47,6 @@ std::string zeros_and_others() {
   return bytes;
 }
 
-std::string name_of(const ::testing::TestParamInfo<BadYaml>& tested) { return tested.param.name; }
-
 INSTANTIATE_TEST_SUITE_P(
     Form, BadYamlTest,
     ::testing::Values(BadYaml{"OpenBrace", "ppo: {gamma: 0.9\n", {"bad.yaml:2", "end of map"}},
