@@ -122,6 +122,17 @@ TEST(OffPolicyRunTest, EveryTopologyGivesTheSameBits) {
   }
 }
 
+// Normalisers take up what an update has shown at its end, so with them an update's length counts.
+TEST(OffPolicyRunTest, HowManyStepsMakeAnUpdateChangesNoNumberUnlessNormalisersLearn) {
+  for (const Kind& kind : kKinds) {
+    OffPolicySetup twice_as_long = kind.make({});
+    twice_as_long.off_policy.rollout_steps *= 2;
+    const bool has_normalizers = twice_as_long.normalizer.observations;
+    const bool is_same = off_policy_state_after(kind.make({}), 4) == off_policy_state_after(twice_as_long, 2);
+    EXPECT_EQ(is_same, !has_normalizers) << kind.name;
+  }
+}
+
 // Powers of two, so that twice a rate has the bits of that rate.
 TEST(OffPolicyRunTest, AScheduleScalesAllLearningRates) {
   SacOptions slow, scheduled, fast;
