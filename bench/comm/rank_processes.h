@@ -11,7 +11,7 @@ namespace tandem::bench {
 
 enum class Transport { kHost, kTcp };
 
-/// Of whatever the ranks wait for.
+/// Each wait of the ranks ends within a minute.
 [[nodiscard]] inline Limits within_a_minute() {
   return {.deadline = Deadline::after(std::chrono::minutes(1)), .stop = {}};
 }

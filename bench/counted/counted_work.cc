@@ -136,8 +136,8 @@ void train(rl::PpoSetup setup) {
   (void)run.update();
 }
 
-// The same sizes with an LSTM or a GRU of 64 units. One epoch, since valgrind takes a second for five million of their
-// instructions.
+// The same sizes with an LSTM or a GRU of 64 units. They make one epoch, since valgrind takes a second for five million
+// of their instructions.
 rl::PpoSetup recurrent_setup(rl::CellKind cell) {
   rl::PpoSetup setup = setup_of(rl::LossKernel::kAuto);
   setup.ppo.epochs = 1;

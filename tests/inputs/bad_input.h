@@ -13,7 +13,7 @@
 
 namespace tandem::process_test {
 
-/// The name of a test whose parameter has one.
+/// A test is called as its parameter is.
 inline constexpr auto name_of = [](const auto& tested) -> std::string { return tested.param.name; };
 
 inline constexpr int kUserCanFixIt = 2, kRunFailed = 3;

@@ -59,7 +59,7 @@ Child::Child(const Command& command)
   if (process_ < 0) throw std::system_error(errno, std::generic_category(), "fork");
   if (process_ == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // nothing of a test that was ended stays behind
-    // As a terminal starts it. A shell has background jobs ignore these, and the tests may be one.
+    // The child is as a terminal starts it: a shell has background jobs ignore these, and the tests may be one.
     for (const int number : {SIGINT, SIGQUIT}) std::signal(number, SIG_DFL);
     ::dup2(out, STDOUT_FILENO);
     ::dup2(err, STDERR_FILENO);
